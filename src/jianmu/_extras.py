@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from jianmu.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
+def extra(name: str) -> Generator[None]:
     """Import optional packages inside this block.
 
     Args:

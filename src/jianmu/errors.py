@@ -3,7 +3,7 @@
 ::
 
     JianmuError
-    ├── ConfigurationError            (also ValueError)    a setting is wrong; raised when it is made, not when it is used
+    ├── ConfigurationError            (also ValueError)    a setting is wrong; raised when it is made
     ├── MissingExtraError             (also ImportError)   an optional package is not installed
     ├── NamespaceError                (also ValueError)    a namespace or one of its labels cannot be used
     ├── SerializationError            (also TypeError)     a value cannot be stored and read back equal; names its path
@@ -30,7 +30,7 @@
     │   ├── ApprovalError
     │   │   ├── UnknownRequestError   (also KeyError)      no request has this id
     │   │   └── RequestDecidedError                        the request was decided, expired or cancelled before
-    │   └── EffectInDoubtError                             an effect was started before a crash and its outcome is unknown
+    │   └── EffectInDoubtError                             an effect was started, its outcome is unknown
     ├── ToolError
     │   ├── ToolSchemaError           (also TypeError)     a function cannot be described to a model
     │   ├── ToolArgumentsError        (also ValueError)    the arguments do not fit the tool's schema

@@ -1,0 +1,1 @@
+"""Leaves and loops of an agent's tree."""

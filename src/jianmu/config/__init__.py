@@ -1,0 +1,1 @@
+"""Settings as data; nothing here builds anything."""

@@ -1,0 +1,1 @@
+"""What happens in a run, told as typed events."""

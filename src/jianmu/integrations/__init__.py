@@ -1,0 +1,1 @@
+"""Jianmu inside other frameworks."""

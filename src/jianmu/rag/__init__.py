@@ -1,0 +1,1 @@
+"""Parts that find text: embedders, retrievers, rerankers and rankings."""

@@ -1,0 +1,1 @@
+"""Runs a behaviour tree, saves it, and resumes it."""

@@ -1,0 +1,1 @@
+"""What a run holds: typed fields, reducers, staged writes."""

@@ -1,0 +1,1 @@
+"""Suites and tools for tests of code that uses or extends Jianmu."""

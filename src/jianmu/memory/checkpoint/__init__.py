@@ -1,0 +1,1 @@
+"""Where am I: snapshots of a run."""

@@ -58,8 +58,9 @@ class HistoryCapable(Protocol):
     def list_checkpoints(
         self, thread_id: str, *, limit: int | None = None, before: int | None = None
     ) -> list[CheckpointInfo]:
-        """List a thread's checkpoints, the last saved first, one per step (a step saved again counts once, where it was
-        saved last).
+        """List a thread's checkpoints, the last saved first.
+
+        A step that was saved again counts once, where it was saved last.
 
         Args:
             thread_id: the thread; an unknown one has none.

@@ -1,0 +1,1 @@
+"""What do I know: knowledge that outlives a session."""
