@@ -1,5 +1,23 @@
 """What a model may call: tools, sets of them, and their descriptions for each provider."""
 
-from jianmu.tools.base import ApprovalRule, Effect, Tool, ToolContext, check_name
+from jianmu.tools.base import ApprovalRule, Effect, Tool, ToolContext
+from jianmu.tools.decorator import FunctionTool, ToolSettings, tool
+from jianmu.tools.formats import to_anthropic, to_gemini, to_mcp, to_openai
+from jianmu.tools.results import canonical_json, error_text, result_text
 
-__all__ = ["ApprovalRule", "Effect", "Tool", "ToolContext", "check_name"]
+__all__ = [
+    "ApprovalRule",
+    "Effect",
+    "FunctionTool",
+    "Tool",
+    "ToolContext",
+    "ToolSettings",
+    "canonical_json",
+    "error_text",
+    "result_text",
+    "to_anthropic",
+    "to_gemini",
+    "to_mcp",
+    "to_openai",
+    "tool",
+]

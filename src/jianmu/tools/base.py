@@ -123,7 +123,7 @@ class Tool(ABC):
             ToolTimeoutError: ``timeout`` seconds passed.
         """
         values = self.validate(arguments)
-        if (parameter := context_parameter(self.run)) is not None:
+        if (parameter := context_parameter(self._target())) is not None:
             values[parameter] = context if context is not None else ToolContext()
         limit = asyncio.timeout(self.timeout)
         try:
@@ -151,15 +151,19 @@ class Tool(ABC):
         twin.name = check_name(name)
         return twin
 
+    def _target(self) -> Callable[..., Any]:
+        """What is called; its signature tells whether it is async and wants the context."""
+        return self.run
+
     async def _running(self, values: dict[str, Any]) -> Any:
-        if inspect.iscoroutinefunction(self.run):
-            return await self.run(**values)
+        if inspect.iscoroutinefunction(target := self._target()):
+            return await target(**values)
         result = await asyncio.to_thread(self._run_in_thread, values)
         return await result if inspect.isawaitable(result) else result
 
     def _run_in_thread(self, values: dict[str, Any]) -> Any:
         try:
-            return self.run(**values)
+            return self._target()(**values)
         except StopIteration as error:
             # A future cannot carry StopIteration: the caller would wait for ever.
             raise RuntimeError(f"tool {self.name!r} raised StopIteration") from error
@@ -177,6 +181,21 @@ def check_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ToolSchemaError(f"tool name {name!r}: use 1 to 64 letters, digits, '_' or '-'")
     return name
+
+
+def check_tool(tool: Tool) -> Tool:
+    """Return a tool that can be offered to a model.
+
+    Raises:
+        ToolSchemaError: it has no usable name, its ``input_schema`` is not that of an object, or its ``timeout`` is
+            not a positive number.
+    """
+    name = check_name(getattr(tool, "name", None))
+    if tool.input_schema.get("type") != "object":
+        raise ToolSchemaError(f"tool {name!r}: input_schema must be of type 'object', with a property per parameter")
+    if tool.timeout is not None and not tool.timeout > 0:
+        raise ToolSchemaError(f"tool {name!r}: timeout is {tool.timeout!r}; use a number of seconds above 0, or None")
+    return tool
 
 
 def context_parameter(function: Callable[..., Any]) -> str | None:
