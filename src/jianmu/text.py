@@ -22,6 +22,11 @@ _PIECE = re.compile(
 )
 
 
+def fold(text: str) -> str:
+    """Make texts comparable that differ only in letter case or in the width of their characters."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
 def tokenize(text: str) -> list[str]:
     """Cut text into the terms it can be found by, in order, repeats included.
 
@@ -35,10 +40,26 @@ def tokenize(text: str) -> list[str]:
         ['用户', '户喜', '喜欢', 'python']
     """
     terms: list[str] = []
-    for match in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
+    for match in _RUN.finditer(fold(text)):
         run = match.group()
         terms.extend(_pairs(run) if match["unspaced"] else [stem(run)])
     return terms
+
+
+def keywords(text: str) -> list[str]:
+    """Return the terms of a query that tell something: `tokenize` without stop words, unless nothing else is there.
+
+    Example:
+        >>> keywords("What does she like?")
+        ['lik']
+    """
+    terms = tokenize(text)
+    return [term for term in terms if term not in _STOP_WORDS] or terms
+
+
+def replace_surrogates(text: str) -> str:
+    """Put U+FFFD in the place of lone surrogates, which neither UTF-8 nor most services can carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _pairs(run: str) -> list[str]:
@@ -120,3 +141,13 @@ def _weight(piece: re.Match[str]) -> float:
             return 0.25 * len(piece.group().encode("utf-8", "surrogatepass"))
         case _:  # "unspaced": a token a character
             return length
+
+
+# Words that stand in any text and tell nothing about it.
+_STOP_WORDS = frozenset(
+    tokenize(
+        "a about am an and any are as at be been but by can could did do does for from had has have he her him his how "
+        "i if in is it its me my no not of on or our she should so some than that the their them then there these they "
+        "this those to us was we were what when where which who whom whose why will with would you your"
+    )
+)
