@@ -5,8 +5,9 @@ The names below are loaded when they are first used, so that ``import jianmu`` s
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jianmu._lazy import lazy_face
 
 if TYPE_CHECKING:
     from jianmu.events import RuntimeEventBus
@@ -42,14 +43,4 @@ _HOMES = {
     "tool": "jianmu.tools",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'jianmu' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = lazy_face(__name__, _HOMES)
