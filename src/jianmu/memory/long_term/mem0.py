@@ -180,9 +180,11 @@ class Mem0LongTermMemory:
 
     def close(self) -> None:
         """Release files and connections; the memory cannot be used afterwards."""
-        closable = getattr(self.client, "client", self.client)
-        if callable(close := getattr(closable, "close", None)):
-            close()
+        # The hosted client holds an HTTP client, the library a database; old ones have no close() of their own.
+        for holder in (getattr(self.client, "client", None), self.client, getattr(self.client, "db", None)):
+            if callable(close := getattr(holder, "close", None)):
+                close()
+                return
 
     def __enter__(self) -> Self:
         return self
