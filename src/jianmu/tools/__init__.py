@@ -4,6 +4,7 @@ from jianmu.tools.base import ApprovalRule, Effect, Tool, ToolContext
 from jianmu.tools.decorator import FunctionTool, ToolSettings, tool
 from jianmu.tools.formats import to_anthropic, to_gemini, to_mcp, to_openai
 from jianmu.tools.results import canonical_json, error_text, result_text
+from jianmu.tools.toolset import ToolSet
 
 __all__ = [
     "ApprovalRule",
@@ -11,6 +12,7 @@ __all__ = [
     "FunctionTool",
     "Tool",
     "ToolContext",
+    "ToolSet",
     "ToolSettings",
     "canonical_json",
     "error_text",

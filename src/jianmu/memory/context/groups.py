@@ -1,0 +1,149 @@
+"""Groups: the smallest parts a conversation can be cut into.
+
+An assistant's message with tool calls and the results of these calls belong together: providers refuse a call without a
+result and a result without its call. Such a group is kept or dropped as a whole; any other message is a group of its
+own. Everything that shortens a conversation works on groups, so that it cannot tear one apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from jianmu.errors import ContextError
+from jianmu.tools.results import error_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jianmu.messages import Message, Role, ToolCall
+
+    _Results: TypeAlias = list[Message | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Messages that stay or go together.
+
+    Attributes:
+        messages: one message; or an assistant's message with tool calls and their results in the order of the calls.
+        index: where the first message stands in the history.
+    """
+
+    messages: tuple[Message, ...]
+    index: int
+
+    @property
+    def role(self) -> Role:
+        """Who speaks; ``"assistant"`` for an assistant's message with its results."""
+        return self.messages[0].role
+
+    @property
+    def results(self) -> tuple[Message, ...]:
+        """The tool results in it."""
+        return self.messages[1:]
+
+    def check(self) -> None:
+        """Check that the messages do belong together.
+
+        Raises:
+            ContextError: they do not.
+        """
+        first, *results = self.messages or (None,)
+        if first is None or first.role == "tool" or any(message.role != "tool" for message in results):
+            raise ContextError(f"group {self.index}: a group is one message, or a message with calls and their results")
+        if Counter(result.tool_call_id or "" for result in results) - Counter(call.id for call in first.tool_calls):
+            raise ContextError(f"group {self.index}: it holds a result that answers none of its calls")
+
+    def with_results_cleared(self) -> Group:
+        """Return the group with a short notice in the place of each result that is longer than the notice."""
+        return self.with_results(cleared_result)
+
+    def with_results(self, change: Callable[[Message], Message]) -> Group:
+        """Return the group with each result changed; the group itself when none is."""
+        results = tuple(map(change, self.results))
+        unchanged = all(new is old for new, old in zip(results, self.results, strict=True))
+        return self if unchanged else replace(self, messages=(self.messages[0], *results))
+
+
+def group_messages(messages: Sequence[Message], pending: Iterable[str] = ()) -> list[Group]:
+    """Cut a history into groups, and mend what is broken in it. The history itself is not changed.
+
+    A result belongs to the latest call before it that has its id and no result yet; ids need not be unique for ever. A
+    call without a result gets one that says it was interrupted. A result without a call is left out, and so is a second
+    result of one call.
+
+    Args:
+        messages: the history.
+        pending: ids of calls that wait for an approval: the last unanswered call of each id is left without a result.
+    """
+    answers = _answers(messages)
+    _mark_interrupted(messages, answers, Counter(pending))
+    groups: list[Group] = []
+    for index, message in enumerate(messages):
+        if (results := answers.get(index)) is not None:
+            groups.append(Group((message, *filter(None, results)), index))
+        elif message.role != "tool":
+            groups.append(Group((message,), index))
+    return groups
+
+
+def repair(messages: Sequence[Message], pending: Iterable[str] = ()) -> list[Message]:
+    """Return a history that every provider takes: each call followed by its result, no result alone.
+
+    See `group_messages` for the rules. Repairing twice is repairing once.
+    """
+    return flatten(group_messages(messages, pending))
+
+
+def flatten(groups: Iterable[Group]) -> list[Message]:
+    """Return the messages of groups, in order."""
+    return [message for group in groups for message in group.messages]
+
+
+def from_turn_start(groups: Sequence[Group], start: int) -> list[Group]:
+    """Return ``groups[start:]``, led by the user's message that opened the turn in which ``start`` falls.
+
+    That way a shortened conversation begins with a user's message, as some providers ask, and never loses the last one.
+    """
+    opener = next((i for i in range(min(start, len(groups) - 1), -1, -1) if groups[i].role == "user"), start)
+    return [*([groups[opener]] if opener < start else []), *groups[start:]]
+
+
+def _answers(messages: Sequence[Message]) -> dict[int, _Results]:
+    """Find the results of each message with calls; None where a call has none."""
+    answers: dict[int, _Results] = {}
+    waiting: dict[str, list[tuple[_Results, int]]] = {}
+    for index, message in enumerate(messages):
+        if message.role == "tool":
+            if open_calls := waiting.get(message.tool_call_id or ""):
+                results, position = open_calls.pop()
+                results[position] = message
+        elif message.tool_calls and message.role == "assistant":
+            results = answers[index] = [None for _ in message.tool_calls]
+            for position, call in reversed(list(enumerate(message.tool_calls))):
+                waiting.setdefault(call.id, []).append((results, position))
+    return answers
+
+
+def _mark_interrupted(messages: Sequence[Message], answers: dict[int, _Results], pending: Counter[str]) -> None:
+    for index in reversed(answers):
+        results = answers[index]
+        for position, call in reversed(list(enumerate(messages[index].tool_calls))):
+            if results[position] is None:
+                if pending[call.id] > 0:
+                    pending[call.id] -= 1
+                else:
+                    results[position] = _interrupted(call)
+
+
+def _interrupted(call: ToolCall) -> Message:
+    return error_result(call, "interrupted", "the call was interrupted; whether it had an effect is not known")
+
+
+def cleared_result(result: Message) -> Message:
+    """Return a tool result with a short notice in the place of its content, unless that would make it longer."""
+    notice = f"[result cleared to save space: {len(result.text)} characters]"
+    is_short = isinstance(result.content, str) and len(result.content) <= len(notice)
+    return result if is_short else result.model_copy(update={"content": notice})
