@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jianmu.memory.long_term.mem0 import Mem0LongTermMemory
-from jianmu.memory.long_term.mem0_clients import keyless_mem0_config
+from jianmu.memory import Mem0LongTermMemory
+from jianmu.memory.long_term import keyless_mem0_config
 from jianmu.rag import USEEmbedder
 from jianmu.testing.long_term import LongTermMemoryContract
 

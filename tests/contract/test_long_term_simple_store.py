@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jianmu.memory.long_term.simple_store import SimpleStore
+from jianmu.memory import SimpleStore
 from jianmu.testing.long_term import LongTermMemoryContract
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jianmu.errors import ConfigurationError, LongTermMemoryError
-from jianmu.memory.long_term.mem0 import Mem0LongTermMemory
+from jianmu.memory import Mem0LongTermMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jianmu.memory.long_term.mem0 import Mem0LongTermMemory
-from jianmu.memory.long_term.mem0_clients import keyless_mem0_config
+from jianmu.memory import Mem0LongTermMemory
+from jianmu.memory.long_term import keyless_mem0_config
 from jianmu.rag import CallableEmbedder
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def look_up(*args, **kwargs):
 socket.getaddrinfo = look_up
 logging.disable(logging.CRITICAL)
 
-from jianmu.memory.long_term.mem0 import Mem0LongTermMemory
-from jianmu.memory.long_term.mem0_clients import keyless_mem0_config
+from jianmu.memory import Mem0LongTermMemory
+from jianmu.memory.long_term import keyless_mem0_config
 
 with Mem0LongTermMemory(config=keyless_mem0_config(sys.argv[1]), infer=False) as memory:
     if sys.argv[2] == "write":

@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from jianmu.errors import NamespaceError
-from jianmu.memory.long_term.mem0 import Mem0LongTermMemory
-from jianmu.memory.long_term.mem0_clients import keyless_mem0_config
-from jianmu.memory.long_term.service import MemoryService
-from jianmu.memory.long_term.simple_store import SimpleStore
+from jianmu.memory import Mem0LongTermMemory, MemoryService, SimpleStore
+from jianmu.memory.long_term import keyless_mem0_config
 from jianmu.namespaces import contains, decode, encode, nest, validate
 from jianmu.rag import CallableEmbedder
 

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from jianmu.memory.long_term.simple_store import SimpleStore
+from jianmu.memory import SimpleStore
 
 names = st.sampled_from(["a", "b", "content", "metadata", "用户", "a/b", "..", " "])
 namespaces = st.lists(names, max_size=2).map(tuple)
