@@ -6,7 +6,6 @@ import contextlib
 import heapq
 import json
 import os
-import tempfile
 import threading
 from functools import lru_cache
 from pathlib import Path
@@ -62,7 +61,9 @@ class SimpleStore:
 
     def __init__(self, db_path: str | os.PathLike[str] = ".outputs/jianmu/store.json") -> None:
         self.db_path = Path(db_path)
-        self._process_lock = FileLock(self.db_path.with_name(self.db_path.name + ".lock"))
+        # The real file, so that all who reach it by links share one lock and a link stays a link.
+        self._file = Path(os.path.realpath(db_path))
+        self._process_lock = FileLock(self._file.with_name(self._file.name + ".lock"))
         self._thread_lock = threading.Lock()
         self._data: Node = {}
         self._seen: tuple[int, ...] | None = None
@@ -142,30 +143,30 @@ class SimpleStore:
 
     def _records(self, path: Namespace) -> dict[str, Node]:
         with self._thread_lock:
-            signature = _signature(self.db_path)
+            signature = _signature(self._file)
             if signature != self._seen:
-                self._data = _load(self.db_path)
+                self._data = _load(self._file)
                 self._seen = signature
             return _records_of(_node(self._data, path))
 
     def _change(self, edit: Callable[[Node], bool]) -> bool:
         """Apply an edit to what the file holds now; write it if the edit says that it changed anything."""
         with self._thread_lock, self._writing():
-            data = _load(self.db_path)
+            data = _load(self._file)
             changed = edit(data)
             if changed:
-                _replace(self.db_path, data)
-            self._data, self._seen = data, _signature(self.db_path)
+                _replace(self._file, data)
+            self._data, self._seen = data, _signature(self._file)
             return changed
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[None]:
         try:
-            self.db_path.parent.mkdir(parents=True, exist_ok=True)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._process_lock:
                 yield
         except OSError as error:
-            raise LongTermMemoryError(f"cannot write {self.db_path}: {error}; the store is as it was") from error
+            raise LongTermMemoryError(f"cannot write {self._file}: {error}; the store is as it was") from error
 
 
 # ------------------------------------------------------------------ the file
@@ -215,20 +216,24 @@ def _corrupt(path: Path, reason: str) -> StoreCorruptError:
 
 def _replace(path: Path, data: Node) -> None:
     """Put new content in the place of a file at once, so that a crash leaves either the old or the new one."""
-    target = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    # One name for all writers: they take turns, and what a killed one left behind is overwritten.
+    draft = path.with_name(f".{path.name}.draft")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(draft, "wb", opener=_private) as file:
             file.write(_json(data))
             file.flush()
-            os.fsync(handle)
-        if target.exists():
-            Path(name).chmod(target.stat().st_mode & 0o777)
-        Path(name).replace(target)
+            os.fsync(file.fileno())
+        if path.exists():
+            draft.chmod(path.stat().st_mode & 0o777)
+        draft.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    _sync_folder(path.parent)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _sync_folder(folder: Path) -> None:
