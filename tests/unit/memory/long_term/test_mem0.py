@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +198,16 @@ def test_what_add_answers_is_reported() -> None:
         ("pending", None, "e1"),
     ]
     assert [item["content"] for item in results[0]["results"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"api_key": "m0-x"}, {"config": {"embedder": {"provider": "ollama"}}, "infer": False}]
+)
+def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, options: Any) -> None:
+    """R4: an ImportError that says what to install."""
+    monkeypatch.setitem(sys.modules, "mem0", None)
+    with pytest.raises(ImportError, match=r"jianmu\[mem0\]"):
+        Mem0LongTermMemory(**options)
 
 
 class TestMetadataOnTheWire:
