@@ -76,7 +76,7 @@ def drop_unset(value: Any, schema: Schema, *, root: Schema | None = None) -> Any
 
 
 def resolve(schema: Any, root: Schema) -> Any:
-    """Follow ``$ref`` to ``#/...`` until a schema that is none.
+    """Follow ``$ref`` to ``#/...`` until a schema that is none; what stands beside a reference is left behind.
 
     Raises:
         ToolSchemaError: the reference leaves the schema, leads nowhere or in a circle.
@@ -137,7 +137,9 @@ class _Check:
         self.root = root
 
     def problems(self, value: Any, schema: Any, path: str) -> list[Problem]:
-        schema = resolve(schema, self.root)
+        if is_object(schema) and "$ref" in schema:
+            beside = {keyword: part for keyword, part in schema.items() if keyword != "$ref"}
+            return self.problems(value, resolve(schema, self.root), path) + self.problems(value, beside, path)
         if isinstance(schema, bool):
             return [] if schema else [_problem(path, "is not allowed", value)]
         if not _fits_type(value, schema):

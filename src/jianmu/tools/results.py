@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from jianmu.messages import ToolCall
 
 
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
 def canonical_json(value: Any) -> str:
     """Write a value as JSON that is the same for equal values: sorted keys, no blanks.
 
@@ -25,9 +28,9 @@ def canonical_json(value: Any) -> str:
         '{"a":null,"b":[1,2]}'
     """
     try:
-        return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS).decode()
+        return orjson.dumps(value, default=_plain, option=_OPTIONS).decode()
     except TypeError:
-        # What orjson cannot write: integers above 64 bits, keys that are no text, lone surrogates.
+        # What orjson cannot write: integers above 64 bits, lone surrogates.
         plain = to_jsonable_python(value, fallback=str, inf_nan_mode="null")
         return json.dumps(plain, sort_keys=True, separators=(",", ":"))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, get_args,
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from jianmu.errors import ToolSchemaError
@@ -100,7 +101,10 @@ class _Reader:
         if note := self.notes.get(parameter.name):
             hint = _described(hint, note)
         hint = Annotated[hint, Field(alias=parameter.name)]
-        return _SLOT.format(index), (hint, ... if parameter.default is parameter.empty else parameter.default)
+        return _SLOT.format(index), (
+            hint,
+            _default(hint) if parameter.default is parameter.empty else parameter.default,
+        )
 
     def resolved(self, annotation: Any, where: str) -> Any:
         holder = SimpleNamespace(__annotations__={"it": annotation})
@@ -125,6 +129,11 @@ def _described(hint: Any, note: str) -> Any:
     """Add a description that gives way to one in the annotation itself."""
     base, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     return Annotated[(base, Field(description=note), *metadata)]
+
+
+def _default(hint: Any) -> Any:
+    """Return the field of an annotation that brings a default; otherwise what pydantic takes for "required"."""
+    return next((it for it in get_args(hint)[1:] if isinstance(it, FieldInfo) and not it.is_required()), ...)
 
 
 def _built(fields: Iterable[_Field]) -> tuple[type[BaseModel], Schema]:
