@@ -28,6 +28,7 @@ class Platform:
     def __init__(self, polls: int) -> None:
         self.polls = polls
         self.fails = False
+        self.stutters = False
         self.tells_results = True
         self.requests: list[tuple[str, str, Any]] = []
         self.memories: dict[str, dict[str, Any]] = {}
@@ -42,7 +43,8 @@ class Platform:
         if path in ("/v3/memories/search/", "/v2/memories/search/"):
             return 200, {"results": self.search(body)}
         if match := re.fullmatch("/v1/event/(.+)/", path):
-            return 200, self.ask(match[1])
+            event = self.ask(match[1])
+            return (200, event) if event else (502, {"detail": "bad gateway"})
         if match := re.fullmatch("/v1/memories/(.+)/", path):
             return self.one(method, match[1])
         return 404, {"detail": "no such page"}
@@ -54,6 +56,9 @@ class Platform:
 
     def ask(self, event_id: str) -> Any:
         event = self.events[event_id]
+        if event["left"] == self.polls and self.stutters:
+            self.stutters = False
+            return None
         event["left"] -= 1
         if event["status"] in ("PENDING", "RUNNING"):
             event["status"] = "RUNNING" if event["left"] > 0 else "FAILED" if self.fails else "SUCCEEDED"
@@ -178,6 +183,14 @@ def test_a_write_that_fails_is_an_error(platform: Platform, host: str) -> None:
         pytest.raises(LongTermMemoryError, match="event-0"),
     ):
         memory.record("I like green tea")
+
+
+def test_a_question_that_fails_is_asked_again(platform: Platform, host: str) -> None:
+    """R32: the write was accepted; a bad answer while waiting must not look like a failed write."""
+    platform.stutters = True
+    with Mem0LongTermMemory(api_key=KEY, host=host, wait=30) as memory:
+        assert memory.record("I like green tea")["status"] == "stored"
+    assert not platform.stutters
 
 
 def test_an_event_that_does_not_tell_what_it_stored(platform: Platform, host: str) -> None:

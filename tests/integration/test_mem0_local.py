@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jianmu.errors import ConfigurationError
 from jianmu.memory import Mem0LongTermMemory
 from jianmu.memory.long_term import keyless_mem0_config
 from jianmu.rag import CallableEmbedder
@@ -40,6 +41,7 @@ def look_up(*args, **kwargs):
 socket.getaddrinfo = look_up
 logging.disable(logging.CRITICAL)
 
+from jianmu.errors import ConfigurationError
 from jianmu.memory import Mem0LongTermMemory
 from jianmu.memory.long_term import keyless_mem0_config
 
@@ -218,9 +220,12 @@ def test_infer_false_asks_no_model(inferring: Mem0LongTermMemory, provider: Prov
 
 
 def test_each_embedder_has_its_own_collection(tmp_path: Path) -> None:
-    """R32: vectors of different embedders are never compared, also when they have the same length."""
+    """R32: vectors of different embedders are never compared, also when they have the same length; and without a
+    language model nothing is ever sent to one."""
     for name in ("one", "two"):
         embedder = CallableEmbedder(lambda texts: [letters(text) for text in texts], dimension=26, name=name)
         with Mem0LongTermMemory(config=keyless_mem0_config(tmp_path, embedder), infer=False) as memory:
             memory.record(f"tea of {name}")
+            with pytest.raises(ConfigurationError, match="needs a language model"):
+                memory.record("tea", infer=True)
             assert [item["content"] for item in memory.retrieve("tea")] == [f"tea of {name}"]

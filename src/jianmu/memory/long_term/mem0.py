@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Self
 
 from jianmu.memory.long_term.items import check_limit, format_items, record_result, text_of
-from jianmu.memory.long_term.mem0_clients import open_hosted, open_local, wait_for_event
+from jianmu.memory.long_term.mem0_clients import open_hosted, open_local, require_model, wait_for_event
 from jianmu.memory.long_term.mem0_wire import (
     event_id_of,
     extract_results,
@@ -109,18 +109,17 @@ class Mem0LongTermMemory:
 
         Raises:
             ValueError: there is no text.
+            ConfigurationError: ``infer`` without a language model.
             SerializationError: a part of ``metadata`` cannot be stored; names its path.
             LongTermMemoryError: the hosted platform reported, within ``wait``, that it failed.
         """
         text = replace_surrogates(text_of(inputs))
         wire = to_wire(metadata or {}, key)
-        raw = self.client.add(
-            text,
-            user_id=user_id_of(namespace),
-            metadata=wire,
-            infer=self.infer if infer is None else infer,
-            **_accepted(self.client.add, kwargs),
-        )
+        infer = self.infer if infer is None else infer
+        if infer:
+            require_model(self.client)
+        options = _accepted(self.client.add, kwargs) | {"user_id": user_id_of(namespace)}
+        raw = self.client.add(text, metadata=wire, infer=infer, **options)
         event_id = event_id_of(raw)
         event = None if event_id is None or self._wait is None else wait_for_event(self.client, event_id, self._wait)
         items = stored_items(raw) if event is None else _outcome(event, text)

@@ -75,7 +75,7 @@ def open_local(config: Mapping[str, Any] | None, *, infer: bool) -> Any:
     history = prepared.get("history_db_path")
     with extra("mem0"), _quiet_import(Path(history).parent if history else None):
         from mem0 import Memory
-    return Memory.from_config(prepared)
+    return Memory.from_config(prepared) if prepared else Memory()
 
 
 def open_hosted(api_key: str, host: str | None) -> Any:
@@ -107,9 +107,7 @@ def wait_for_event(client: Any, event_id: str, seconds: float) -> dict[str, Any]
     """
     deadline, pause = time.monotonic() + seconds, 0.05
     while True:
-        response = client.client.get(f"/v1/event/{event_id}/")
-        response.raise_for_status()
-        event: dict[str, Any] = response.json()
+        event = _ask_for_event(client, event_id)
         status = str(event.get("status")).upper()
         if status == "SUCCEEDED":
             return event
@@ -121,18 +119,37 @@ def wait_for_event(client: Any, event_id: str, seconds: float) -> dict[str, Any]
         pause = min(pause * 1.5, 1.0)
 
 
+def _ask_for_event(client: Any, event_id: str) -> dict[str, Any]:
+    try:
+        return client.client.get(f"/v1/event/{event_id}/").raise_for_status().json()
+    except Exception:  # the write was accepted; that a question failed says nothing about it
+        _logger.warning("cannot ask the Mem0 platform about event %s", event_id, exc_info=True)
+        return {}
+
+
+def require_model(client: Any) -> None:
+    """Raise ConfigurationError if a Mem0 has no language model, before it sends text to one with a key that is none."""
+    _require_model(getattr(getattr(getattr(client, "config", None), "llm", None), "config", None))
+
+
+def _require_model(llm_config: Any) -> None:
+    if isinstance(llm_config, dict) and cast("dict[str, Any]", llm_config).get("api_key") == _NO_MODEL:
+        raise ConfigurationError(f"infer=True needs a language model and there is no key for one. {_WAY_OUT}")
+
+
 def _with_keys(config: Mapping[str, Any], *, infer: bool) -> dict[str, Any]:
     """Copy a configuration, after making sure that Mem0 will find the keys it looks for."""
     prepared: dict[str, Any] = _copied(dict(config))
     if not _has_key(prepared.get("embedder") or {}):
         raise ConfigurationError(f"Mem0 would embed text with OpenAI and there is no key. {_WAY_OUT}")
-    llm: dict[str, Any] = {"provider": "openai", **(prepared.get("llm") or {})}
-    llm["config"] = {**(llm.get("config") or {})}
+    llm: dict[str, Any] = prepared.get("llm") or {}
     if not _has_key(llm):
-        llm["config"]["api_key"] = _NO_MODEL
-    if infer and llm["config"].get("api_key") == _NO_MODEL:
-        raise ConfigurationError(f"infer=True needs a language model and there is no key for one. {_WAY_OUT}")
-    return prepared | {"llm": llm}
+        # Mem0 makes its model at once, used or not, and does not do so without any key.
+        llm = {"provider": "openai", **llm, "config": {**(llm.get("config") or {}), "api_key": _NO_MODEL}}
+        prepared["llm"] = llm
+    if infer:
+        _require_model(llm.get("config"))
+    return prepared
 
 
 def _copied(section: Any) -> Any:
