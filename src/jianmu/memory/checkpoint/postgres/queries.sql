@@ -1,0 +1,125 @@
+-- name: append
+-- Adds a row behind the thread's newest one; the number is NULL when it was refused.
+SELECT {schema}.jianmu_append(%(thread)s, %(previous)s, %(step)s, %(whole)s, %(body)s, %(token)s)
+
+-- name: begin
+-- Adds a whole envelope, whatever the thread's newest row is.
+SELECT outcome, thread, number
+FROM {schema}.jianmu_begin(%(name)s, %(step)s, %(body)s, %(token)s, %(only_first)s)
+
+-- name: newest_chain
+-- Reads the newest row of a thread and what it builds on, the keyframe first.
+WITH chosen AS (
+    SELECT thread, number
+    FROM {schema}.jianmu_checkpoints
+    WHERE thread = (SELECT number FROM {schema}.jianmu_threads WHERE name = %(name)s)
+    ORDER BY thread DESC, number DESC
+    LIMIT 1
+)
+SELECT thread, number, body
+FROM {schema}.jianmu_checkpoints
+WHERE thread = (SELECT thread FROM chosen)
+  AND number <= (SELECT number FROM chosen)
+  AND number >= (
+      SELECT max(number)
+      FROM {schema}.jianmu_checkpoints
+      WHERE thread = (SELECT thread FROM chosen) AND number <= (SELECT number FROM chosen) AND whole
+  )
+ORDER BY number
+
+-- name: chain_at
+-- Reads the row of a step, the one saved last, and what it builds on, the keyframe first.
+WITH chosen AS (
+    SELECT thread, number
+    FROM {schema}.jianmu_checkpoints
+    WHERE thread = (SELECT number FROM {schema}.jianmu_threads WHERE name = %(name)s) AND step = %(step)s
+    ORDER BY thread DESC, number DESC
+    LIMIT 1
+)
+SELECT thread, number, body
+FROM {schema}.jianmu_checkpoints
+WHERE thread = (SELECT thread FROM chosen)
+  AND number <= (SELECT number FROM chosen)
+  AND number >= (
+      SELECT max(number)
+      FROM {schema}.jianmu_checkpoints
+      WHERE thread = (SELECT thread FROM chosen) AND number <= (SELECT number FROM chosen) AND whole
+  )
+ORDER BY number
+
+-- name: threads
+-- Lists the threads that have rows.
+SELECT t.name
+FROM {schema}.jianmu_threads AS t
+WHERE EXISTS (SELECT FROM {schema}.jianmu_checkpoints AS c WHERE c.thread = t.number)
+
+-- name: listing
+-- Lists a thread's checkpoints, the last saved first, each step once. A limit of NULL is none.
+SELECT number, step, extract(epoch FROM saved_at)::float8
+FROM (
+    SELECT DISTINCT ON (c.step) c.number, c.step, c.saved_at
+    FROM {schema}.jianmu_threads AS t
+    JOIN {schema}.jianmu_checkpoints AS c ON c.thread = t.number
+    WHERE t.name = %(name)s AND (%(before)s::numeric IS NULL OR c.step < %(before)s::numeric)
+    ORDER BY c.step, c.number DESC
+) AS latest
+ORDER BY number DESC
+LIMIT %(limit)s::bigint
+
+-- name: cut
+-- Turns a row into a keyframe and drops the thread's rows before it.
+WITH first AS (
+    UPDATE {schema}.jianmu_checkpoints
+    SET whole = true, body = %(body)s
+    WHERE thread = %(thread)s AND number = %(number)s
+    RETURNING thread, number
+)
+DELETE FROM {schema}.jianmu_checkpoints AS c
+USING first
+WHERE c.thread = first.thread AND c.number < first.number
+
+-- name: lock_thread
+-- Waits for the saves of a thread and holds off others until the end of the transaction.
+SELECT number FROM {schema}.jianmu_threads WHERE name = %(name)s FOR UPDATE
+
+-- name: drop_rows
+-- Drops all rows of a thread.
+WITH dropped AS (DELETE FROM {schema}.jianmu_checkpoints WHERE thread = %(thread)s RETURNING 1)
+SELECT count(*) FROM dropped
+
+-- name: drop_thread
+-- Forgets a thread that has no rows and that nobody holds.
+DELETE FROM {schema}.jianmu_threads AS t
+WHERE t.name = %(name)s
+  AND (t.token IS NULL OR t.expires_at <= clock_timestamp())
+  AND NOT EXISTS (SELECT FROM {schema}.jianmu_checkpoints AS c WHERE c.thread = t.number)
+
+-- name: take_lease
+-- Takes a thread's lease if nobody has it, its time is over, or its holder is known to be dead.
+INSERT INTO {schema}.jianmu_threads AS t (name, token, holder, expires_at)
+VALUES (
+    %(name)s, nextval('{schema}.jianmu_fence'), %(holder)s, clock_timestamp() + make_interval(secs => %(span)s)
+)
+ON CONFLICT (name) DO UPDATE
+SET token = nextval('{schema}.jianmu_fence'), holder = excluded.holder, expires_at = excluded.expires_at
+WHERE t.token IS NULL OR t.expires_at <= clock_timestamp() OR t.token = %(dead)s
+RETURNING t.token
+
+-- name: read_lease
+-- Reads the lease on a thread.
+SELECT token, holder, extract(epoch FROM expires_at)::float8, expires_at <= clock_timestamp()
+FROM {schema}.jianmu_threads
+WHERE name = %(name)s AND token IS NOT NULL
+
+-- name: renew_lease
+-- Lets a lease run on.
+UPDATE {schema}.jianmu_threads
+SET expires_at = clock_timestamp() + make_interval(secs => %(span)s)
+WHERE name = %(name)s AND token = %(token)s
+RETURNING token
+
+-- name: drop_lease
+-- Removes a lease, given its token.
+UPDATE {schema}.jianmu_threads
+SET token = NULL, holder = NULL, expires_at = NULL
+WHERE name = %(name)s AND token = %(token)s
