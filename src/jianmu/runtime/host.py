@@ -245,16 +245,19 @@ class RunHost:
         self._waiting[request.id] = (leaf, decided)
         emit(ApprovalRequested(request_id=request.id, tool=request.tool, args=request.args, path=request.path))
         self._wake()  # the runner may want to suspend
-        span = None if request.expires_at is None else max(0.0, request.expires_at - time.time())
         try:
-            async with asyncio.timeout(span):
-                await decided.wait()
+            async with asyncio.timeout(_seconds_left(request)):
+                while self.desk.decision(request.id) is None:  # it may have come while the request was being saved
+                    await decided.wait()
         except TimeoutError:
-            pass
+            emit(ApprovalExpired(request_id=request.id))
+            return self.desk.expire(request.id)
         finally:
             del self._waiting[request.id]
         decision = self.desk.decision(request.id)
-        if decision is None:
-            decision = self.desk.expire(request.id)
-            emit(ApprovalExpired(request_id=request.id))
+        assert decision is not None
         return decision
+
+
+def _seconds_left(request: ApprovalRequest) -> float | None:
+    return None if request.expires_at is None else max(0.0, request.expires_at - time.time())

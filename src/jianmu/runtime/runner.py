@@ -71,6 +71,7 @@ class _Run:
     stall: StallWatch = field(default_factory=StallWatch)
     statuses: tuple[Status, ...] = ()
     stopping: bool = False
+    settled: bool = False
     ticking: bool = False
     self_ticks: int = 0
     revision: int = 0
@@ -255,7 +256,8 @@ class ReactiveRunner:
         if run is None or run.host is None:
             self._decisions.append((request, approved, details))
         else:
-            run.host.decide(request, "approved" if approved else "denied", **details)
+            with scope(bus=self.events, thread_id=run.thread_id):  # the caller is no task of the run
+                run.host.decide(request, "approved" if approved else "denied", **details)
             self.wake()
 
     # -- restoring and saving -----------------------------------------------------------------------------------
@@ -393,7 +395,7 @@ class ReactiveRunner:
 
     async def _leave(self, run: _Run, host: RunHost) -> None:
         try:
-            if run.durability == "exit" and run.saver is not None and not run.saver.closed:
+            if run.durability == "exit" and run.saver is not None and not (run.saver.closed or run.settled):
                 await run.saver.now()
         finally:
             if run.saver is not None:
@@ -461,11 +463,13 @@ class ReactiveRunner:
             await run.saver.settle()
             if run.saver.saved_step != self.total_tick_count:
                 await run.saver.now()
+        run.settled = True
         emit(RunFinished(thread_id=run.thread_id, status=self.root.status.name, step=self.total_tick_count))
         return self._result(run)
 
     async def _paused(self, run: _Run) -> RunResult:
         await self._save_checkpoint_now()
+        run.settled = True
         result = self._result(run, suspended=not run.stopping)
         emit(
             RunSuspended(

@@ -108,13 +108,16 @@ class WakeFlag:
     def wake(self) -> None:
         """Raise the flag; from any thread."""
         self._raised = True
-        loop, event = self._loop, self._event
-        if loop is None or event is None:
+        if self._loop is None:
             return
         try:
-            loop.call_soon_threadsafe(event.set)
+            self._loop.call_soon_threadsafe(self._signal)
         except RuntimeError:
             return  # the loop is closed: nobody waits any more
+
+    def _signal(self) -> None:
+        if self._raised and self._event is not None:  # else a tick has answered meanwhile
+            self._event.set()
 
     def clear(self) -> None:
         """Lower the flag, just before a tick."""

@@ -232,7 +232,7 @@ async def test_a_run_can_go_back_to_an_earlier_step():
     runner, _ = make(chain("a", "b", "c"))
     again = await runner.run(checkpointer=checkpointer, thread_id="t", from_step=early)
     assert runner.state_manager.get("lines") == ["a", "b", "c"]
-    assert again.step == first.step
+    assert again.step > early
     with pytest.raises(CheckpointNotFoundError, match="step 99"):
         await make(chain("a"))[0].run(checkpointer=checkpointer, thread_id="t", from_step=99)
 
