@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from operator import is_
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import orjson
 
@@ -28,6 +28,7 @@ from jianmu.errors import CheckpointLoadError, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
     from jianmu.memory.checkpoint.protocol import Envelope
 
@@ -122,18 +123,22 @@ class Baseline:
         picture: what it holds.
     """
 
-    def __init__(self, position: Position, chain: Chain, picture: Picture) -> None:
+    def __init__(self, position: Position, chain: Chain, picture: Picture | None) -> None:
         self.position = position
         self.chain = chain
-        self._picture: Picture | None = picture
+        self._picture = picture
         self._bodies: Sequence[bytes] = ()
 
     @classmethod
-    def stored(cls, position: Position, bodies: Sequence[bytes]) -> Baseline:
+    def stored(cls, position: Position, bodies: Sequence[bytes]) -> Self:
         """Make a baseline of a chain as it was read; it is decoded when it is first compared with something."""
-        baseline = cls(position, Chain.of(bodies), cast("Any", None))
+        baseline = cls(position, Chain.of(bodies), None)
         baseline._bodies = bodies
         return baseline
+
+    def covers(self, other: Baseline) -> bool:
+        """Tell whether this is of the same row of the same thread, or of a later one."""
+        return self.position.thread == other.position.thread and self.position.number >= other.position.number
 
     @property
     def picture(self) -> Picture:
@@ -197,7 +202,10 @@ class KeyframeRule:
         return Row(patch, whole=False, chain=longer)
 
 
-class Baselines:
+B = TypeVar("B", bound=Baseline)
+
+
+class Baselines(Generic[B]):
     """The baselines of the threads used last; safe to use from several threads.
 
     Args:
@@ -206,21 +214,20 @@ class Baselines:
 
     def __init__(self, limit: int = 128) -> None:
         self._limit = limit
-        self._kept: dict[str, Baseline] = {}
+        self._kept: dict[str, B] = {}
         self._lock = Lock()
 
-    def get(self, thread_id: str) -> Baseline | None:
+    def get(self, thread_id: str) -> B | None:
         """Return a thread's baseline, if it is kept."""
         return self._kept.get(thread_id)
 
-    def put(self, thread_id: str, baseline: Baseline) -> None:
-        """Keep a thread's baseline, unless a newer one of the same thread is kept already."""
+    def put(self, thread_id: str, baseline: B) -> None:
+        """Keep a thread's baseline, unless one of the same row or a newer one is kept already."""
         with self._lock:
-            known = self._kept.pop(thread_id, baseline)
-            newer = known.position.thread == baseline.position.thread and (
-                known.position.number > baseline.position.number
-            )
-            self._kept[thread_id] = known if newer else baseline
+            known = self._kept.pop(thread_id, None)
+            if known is not None and known.covers(baseline):
+                baseline = known
+            self._kept[thread_id] = baseline
             if len(self._kept) > self._limit:
                 del self._kept[next(iter(self._kept))]
 
@@ -269,6 +276,24 @@ def apply_patch(target: dict[str, Any], patch: Patch) -> None:
     for key in patch.get("-", ()):
         del target[key]
     target.update(patch.get("=", {}))
+
+
+def unwritable_path(value: Any, path: str) -> str | None:
+    """Return the path of the first part that can not be written as JSON; None when all of it can."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        parts: list[tuple[Any, Any]] = []
+        if isinstance(value, dict):
+            parts = list(value.items())
+        elif isinstance(value, (list, tuple)):
+            parts = list(enumerate(value))
+        for key, item in parts:
+            found = unwritable_path(item, f"{path}[{key!r}]" if isinstance(value, (list, tuple)) else f"{path}.{key}")
+            if found is not None:
+                return found
+        return path
+    return None
 
 
 def _too_long(chain: Chain, patch: bytes) -> bool:

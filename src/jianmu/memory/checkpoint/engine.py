@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import orjson
-
 from jianmu.errors import (
     CheckpointError,
     CheckpointLoadError,
@@ -30,6 +28,7 @@ from jianmu.memory.checkpoint.delta import (
     Position,
     Row,
     read_chain,
+    unwritable_path,
     write_keyframe,
 )
 from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload, make_checkpoint_envelope
@@ -136,11 +135,14 @@ class EngineCheckpointer(AsyncTwins):
         lease_ttl: seconds after which the lock of a holder that no longer renews it may be taken over.
     """
 
+    stores_changes = True
+    """A save costs what changed; a wrapper that only ever adds to a list keeps it so."""
+
     def __init__(self, rows: Rows, *, keyframe_every: int | None, lease_ttl: float) -> None:
         self._rows = rows
         self._rule = KeyframeRule(keyframe_every)
         self._leases = Leases(rows, lease_ttl)
-        self._baselines = Baselines()
+        self._baselines: Baselines[Baseline] = Baselines()
 
     def save_checkpoint(
         self,
@@ -315,7 +317,7 @@ class EngineCheckpointer(AsyncTwins):
         except CheckpointError:
             raise
         except (TypeError, OverflowError) as error:
-            path = _unwritable(envelope, "checkpoint") if envelope is not None else None
+            path = unwritable_path(envelope, "checkpoint") if envelope is not None else None
             where = f"{path} is no JSON data" if path is not None else "a value can not be stored"
             raise CheckpointSaveError(f"{where}: {error}", thread_id=thread_id, step=step) from error
         except self._rows.failures as error:
@@ -350,21 +352,3 @@ class _Keeps:
 
 def _moment(saved_at: float) -> datetime:
     return datetime.fromtimestamp(saved_at, UTC)
-
-
-def _unwritable(value: Any, path: str) -> str | None:
-    """Return the path of the first part that can not be written as JSON."""
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        parts: list[tuple[Any, Any]] = []
-        if isinstance(value, dict):
-            parts = list(value.items())
-        elif isinstance(value, (list, tuple)):
-            parts = list(enumerate(value))
-        for key, item in parts:
-            found = _unwritable(item, f"{path}[{key!r}]" if isinstance(value, (list, tuple)) else f"{path}.{key}")
-            if found is not None:
-                return found
-        return path
-    return None
