@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import warnings
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -94,3 +96,58 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def redis_prefix() -> str:
     """A key prefix that no other test uses."""
     return f"test-{uuid4().hex[:12]}"
+
+
+class Engine:
+    """One place where checkpoints are stored, opened as often as a test likes, also by its child processes.
+
+    Args:
+        name: ``sqlite``, ``postgres`` or ``redis``.
+        where: the path or the URL.
+        options: what keeps this test's data apart from others'.
+    """
+
+    def __init__(self, name: str, where: str, options: dict[str, Any]) -> None:
+        self.name = name
+        self.where = where
+        self.options = options
+        self._opened: list[Any] = []
+
+    @property
+    def spec(self) -> str:
+        """What `Engine.of` makes the same engine of, in another process."""
+        return json.dumps([self.name, self.where, self.options])
+
+    @classmethod
+    def of(cls, spec: str) -> Engine:
+        """Make the engine that a spec names."""
+        return cls(*json.loads(spec))
+
+    def open(self, **options: Any) -> Any:
+        """Open one more checkpointer on the same data."""
+        kind = {"sqlite": "SqliteCheckpointer", "postgres": "PostgresCheckpointer", "redis": "RedisCheckpointer"}
+        module = import_module(f"jianmu.memory.checkpoint.{self.name}")
+        checkpointer = getattr(module, kind[self.name])(self.where, **self.options, **options)
+        self._opened.append(checkpointer)
+        return checkpointer
+
+    def close(self) -> None:
+        """Close every checkpointer that was opened."""
+        for checkpointer in self._opened:
+            checkpointer.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    """Each of the engines in turn, empty."""
+    if request.param == "sqlite":
+        made = Engine("sqlite", str(tmp_path / "checkpoints.db"), {})
+    elif request.param == "postgres":
+        options = {"schema": request.getfixturevalue("postgres_schema"), "max_connections": 2}
+        made = Engine("postgres", request.getfixturevalue("postgres_url"), options)
+    else:
+        made = Engine(
+            "redis", request.getfixturevalue("redis_url"), {"prefix": request.getfixturevalue("redis_prefix")}
+        )
+    yield made
+    made.close()
