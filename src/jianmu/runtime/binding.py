@@ -28,7 +28,7 @@ class TreeBinding:
         root: the tree's root.
 
     Raises:
-        InvalidTreeError: the root is no behaviour, or a node stands in the tree twice.
+        InvalidTreeError: the root is no behaviour, or its nodes can not be told apart.
 
     Attributes:
         nodes: all nodes, parents before children.
@@ -41,8 +41,6 @@ class TreeBinding:
         self._by_path = node_paths(root)
         self.nodes = list(self._by_path.values())
         self._paths = {id(node): path for path, node in self._by_path.items()}
-        if len(self._paths) < len(self.nodes):
-            raise InvalidTreeError("a node stands in the tree twice; make a node of its own for each place")
         self._guarded: list[Behaviour] = []
 
     def path_of(self, node: Behaviour) -> str:

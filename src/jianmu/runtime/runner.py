@@ -64,7 +64,6 @@ class _Run:
     durability: Durability
     checkpointer: CheckpointerProtocol | None
     binding: TreeBinding
-    recorder: TreeRecorder
     host: RunHost | None = None
     saver: CheckpointSaver | None = None
     report: RestoreReport | None = None
@@ -126,7 +125,7 @@ class ReactiveRunner:
         self._checkpoint_config = checkpoint_config or RuntimeCheckpointConfig()
         self._wake_flag = WakeFlag()
         self._decisions: list[tuple[ApprovalRequest | str, bool, dict[str, Any]]] = []
-        self._is_set_up = False
+        self._recorder: TreeRecorder | None = None
         self._warned = False
         self._private_checkpointer: CheckpointerProtocol | None = None
         self._current: _Run | None = None
@@ -182,7 +181,6 @@ class ReactiveRunner:
             durability=durability or self._checkpoint_config.durability,
             checkpointer=checkpointer,
             binding=TreeBinding(self.root),
-            recorder=TreeRecorder(self.root),
         )
         async with AsyncExitStack() as stack:
             stack.enter_context(scope(bus=self.events, thread_id=run.thread_id, run_id=uuid4().hex))
@@ -271,7 +269,7 @@ class ReactiveRunner:
         self.state_manager.initialize(envelope["state"], restoring=True)
         self.state_manager.restore_runtime_metadata(metadata)
         self.total_tick_count = envelope["step"]
-        self._restorer = TreeRestorer(self.root, policy, exact)
+        self._restorer = TreeRestorer(self._known_tree(), policy, exact)
         self._restore_tree_status(envelope["tree"])
         self._repair_running_composite_pointers()
         run.report = self._restorer.finish()
@@ -303,7 +301,7 @@ class ReactiveRunner:
     def _take_snapshot(self, run: _Run) -> Snapshot:
         """Copy state, tree and metadata as they are between two ticks."""
         assert run.host is not None
-        tree = run.recorder.snapshot()
+        tree = self._known_tree().snapshot()
         metadata = {
             **self.state_manager.runtime_metadata,
             "format": METADATA_FORMAT,
@@ -317,10 +315,10 @@ class ReactiveRunner:
     # -- before the first tick ----------------------------------------------------------------------------------
 
     def _set_up(self, run: _Run) -> None:
-        if not self._is_set_up:
+        if self._recorder is None:
             for node in reversed(run.binding.nodes):
                 node.setup()
-            self._is_set_up = True
+            self._recorder = TreeRecorder(self.root)  # knows the tree fresh: after setup, before its first tick
         if run.checkpointer is not None and not self._warned:
             self._warned = True
             problems = verify_restorable(self.root)
@@ -329,6 +327,10 @@ class ReactiveRunner:
                 warnings.warn(
                     f"these nodes can not be resumed exactly:\n  {listed}", RestorabilityWarning, stacklevel=3
                 )
+
+    def _known_tree(self) -> TreeRecorder:
+        assert self._recorder is not None
+        return self._recorder
 
     async def _load(self, run: _Run, policy: RestorePolicy, from_step: int | None) -> Envelope | None:
         checkpointer = run.checkpointer
