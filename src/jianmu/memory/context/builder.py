@@ -244,7 +244,7 @@ class ContextBuilder:
         factor, draft = self.calibration.factor, prompt.draft
         made = next((it.messages[0] for it in draft.segments if it.name == "summary"), None)
         report = BuildReport(
-            tokens={name: ceil(tokens * factor) for name, tokens in prompt.tokens.items()},
+            tokens={name: _scaled(tokens, factor) for name, tokens in prompt.tokens.items()},
             available=None if self.budget is None else self.budget.available,
             factor=factor,
             groups=len(draft.groups),
@@ -256,7 +256,11 @@ class ContextBuilder:
         return BuiltContext(
             messages=prompt.messages,
             tools=self._offered(),
-            tokens=ceil(sum(prompt.tokens.values()) * factor),
+            tokens=_scaled(sum(prompt.tokens.values()), factor),
             report=report,
             summary=made if status == "made" else None,
         )
+
+
+def _scaled(tokens: int, factor: float) -> int:
+    return ceil(round(tokens * factor, 6))  # 6 places: a rounding error must not add a token

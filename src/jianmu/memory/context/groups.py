@@ -146,4 +146,6 @@ def cleared_result(result: Message) -> Message:
     """Return a tool result with a short notice in the place of its content, unless that would make it longer."""
     notice = f"[result cleared to save space: {len(result.text)} characters]"
     is_short = isinstance(result.content, str) and len(result.content) <= len(notice)
-    return result if is_short else result.model_copy(update={"content": notice})
+    if is_short or result.metadata.get("cleared"):
+        return result
+    return result.model_copy(update={"content": notice, "metadata": {**result.metadata, "cleared": True}})

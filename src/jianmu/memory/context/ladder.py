@@ -1,15 +1,14 @@
 """Makes a history fit: first old tool results are cleared, then the oldest groups go.
 
-Prompt caches reward requests that begin like the one before. So what is cut is cut in steps: among all places where the
-cut may be, the one with the roundest index is taken. As the history grows that stays the same for many requests, then
+Prompt caches reward requests that begin like the one before. So what is cut is cut in steps: of all turns at which the
+cut may be, the one with the roundest number is taken. As the history grows that stays the same for many requests, then
 moves on by a stretch. It follows from the history alone, hence it is the same after a restart.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from jianmu.memory.context.groups import Group, flatten
@@ -98,16 +97,16 @@ class Ladder:
         return max((start for start in fitting if start <= low), key=self._steadiness)
 
     def _steadiness(self, start: int) -> tuple[bool, int, int]:
-        group = self._groups[start]
-        return group.role == "user", _roundness(group.index), -start
+        """Rank a place to cut: the beginning of a turn, then the roundest number, then the earliest."""
+        turn = bisect_left(self._users, start)
+        is_turn = turn < len(self._users) and self._users[turn] == start
+        return is_turn, _roundness(turn if is_turn else start), -start
 
     def _clearing_point(self) -> int:
-        """Choose the position before which results are cleared: behind it ``keep_results`` to twice as many stay."""
-        newest_first = (p for p in range(len(self._groups) - 1, -1, -1) if self._groups[p].results)
-        candidates = list(islice(newest_first, self._keep_results - 1, 2 * self._keep_results))
-        if not candidates:
-            return 0
-        return max(candidates, key=lambda position: _roundness(self._groups[position].index))
+        """Choose the position before which results are cleared; ``keep_results`` to twice as many stay behind it."""
+        exchanges = [position for position, group in enumerate(self._groups) if group.results]
+        steps = max(0, len(exchanges) - self._keep_results) // self._keep_results
+        return exchanges[steps * self._keep_results] if steps else 0
 
     def _suffixes(self, room: int) -> dict[int, int]:
         """Return start -> tokens of everything from there on, as far as the room reaches."""
@@ -146,7 +145,7 @@ class Ladder:
         return Fitted(
             groups=groups,
             dropped=[group for position, group in enumerate(self._groups[:start]) if position != opener],
-            cleared=sum(group is not self._groups[position] for position, group in self._cleared.items()),
+            cleared=sum(group is not self._groups[position] for position, group in zip(positions, groups, strict=True)),
             tokens=sum(map(self._size, flatten(groups))),
         )
 

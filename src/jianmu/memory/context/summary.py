@@ -7,6 +7,7 @@ summary and goes on after the part it covers.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,7 @@ _log = logging.getLogger("jianmu.context")
 _COVERS = "summary_covers"
 
 SummaryHook: TypeAlias = Callable[[list[Message]], str | Awaitable[str]]
-"""Turns messages into a summary; sync or async. An earlier summary comes first among them."""
+"""Turns messages into a summary; async on the loop, sync in a thread. An earlier summary comes first among them."""
 
 
 def make_summary(text: str, covers: int) -> Message:
@@ -73,10 +74,15 @@ class Summariser:
     async def summarise(self, messages: list[Message]) -> str | None:
         """Return a summary, or None when the hook failed: it raised, or gave no text."""
         try:
-            made = self._hook(messages)
-            text = await made if inspect.isawaitable(made) else made
+            text = await self._made(messages)
         except Exception:
             _log.warning("the summary hook failed; the oldest messages are left out instead", exc_info=True)
             text = ""
         self.failures = 0 if text else self.failures + 1
         return text or None
+
+    async def _made(self, messages: list[Message]) -> str:
+        if inspect.iscoroutinefunction(self._hook):
+            return await self._hook(messages)
+        made = await asyncio.to_thread(self._hook, messages)
+        return await made if inspect.isawaitable(made) else made
