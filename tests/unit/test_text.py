@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jianmu.text import estimate_tokens, stem, tokenize
+from jianmu.text import estimate_tokens, keywords, replace_surrogates, stem, tokenize
 
 any_text = st.text(st.characters())
 
@@ -67,6 +67,18 @@ def test_any_text_gives_terms_without_spaces(text: str) -> None:
 @given(any_text, any_text)
 def test_terms_of_two_lines_are_the_terms_of_each(first: str, second: str) -> None:
     assert tokenize(f"{first}\n{second}") == tokenize(first) + tokenize(second)
+
+
+def test_stop_words_are_no_keywords_unless_there_is_nothing_else() -> None:
+    assert keywords("Where does the user live?") == ["user", "liv"]
+    assert keywords("to be or not to be") == ["to", "be", "or", "not", "to", "be"]
+
+
+@given(any_text)
+def test_cleaned_text_can_be_encoded_and_is_otherwise_the_same(text: str) -> None:
+    cleaned = replace_surrogates(text)
+    cleaned.encode("utf-8")
+    assert cleaned == "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
 def test_chinese_weighs_about_a_token_a_character() -> None:

@@ -188,7 +188,7 @@ def _quiet_import(directory: Path | None) -> Generator[None]:
 
 def _langchain_embeddings(embedder: Embedder) -> Any:
     with extra("mem0"):
-        from langchain_core.embeddings import Embeddings
+        from langchain.embeddings.base import Embeddings  # where Mem0 takes it from, to check ours against it
 
     class EmbedderAsEmbeddings(Embeddings):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
