@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import warnings
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from tests.engines import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,45 +95,6 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def redis_prefix() -> str:
     """A key prefix that no other test uses."""
     return f"test-{uuid4().hex[:12]}"
-
-
-class Engine:
-    """One place where checkpoints are stored, opened as often as a test likes, also by its child processes.
-
-    Args:
-        name: ``sqlite``, ``postgres`` or ``redis``.
-        where: the path or the URL.
-        options: what keeps this test's data apart from others'.
-    """
-
-    def __init__(self, name: str, where: str, options: dict[str, Any]) -> None:
-        self.name = name
-        self.where = where
-        self.options = options
-        self._opened: list[Any] = []
-
-    @property
-    def spec(self) -> str:
-        """What `Engine.of` makes the same engine of, in another process."""
-        return json.dumps([self.name, self.where, self.options])
-
-    @classmethod
-    def of(cls, spec: str) -> Engine:
-        """Make the engine that a spec names."""
-        return cls(*json.loads(spec))
-
-    def open(self, **options: Any) -> Any:
-        """Open one more checkpointer on the same data."""
-        kind = {"sqlite": "SqliteCheckpointer", "postgres": "PostgresCheckpointer", "redis": "RedisCheckpointer"}
-        module = import_module(f"jianmu.memory.checkpoint.{self.name}")
-        checkpointer = getattr(module, kind[self.name])(self.where, **self.options, **options)
-        self._opened.append(checkpointer)
-        return checkpointer
-
-    def close(self) -> None:
-        """Close every checkpointer that was opened."""
-        for checkpointer in self._opened:
-            checkpointer.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres", "redis"])

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from tests.servers import Engine
+from tests.engines import Engine
 
 from jianmu.errors import ThreadLockedError
 

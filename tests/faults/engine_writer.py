@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.servers import Engine
+from tests.engines import Engine
 
 
 def content(step: int) -> dict[str, object]:

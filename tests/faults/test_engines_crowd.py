@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from tests.servers import Engine
+from tests.engines import Engine
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.engines import Engine
 from tests.faults.engine_writer import content
-from tests.servers import Engine
 
 ROOT = Path(__file__).parents[2]
 
