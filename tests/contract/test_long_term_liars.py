@@ -27,8 +27,8 @@ class Honest:
         self.lock = threading.Lock()
 
     def place(self, namespace: Any) -> Any:
-        if isinstance(namespace, str):
-            raise ValueError("a namespace is a tuple")
+        if isinstance(namespace, str) or "" in (namespace or ()):
+            raise ValueError("a namespace is a tuple of non-empty labels")
         return tuple(namespace or ())
 
     def text(self, inputs: Any) -> str:

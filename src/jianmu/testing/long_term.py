@@ -126,11 +126,12 @@ class LongTermMemoryContract(ABC):
         assert memory.retrieve("tea", namespace=()) == memory.retrieve("tea") != []
 
     def test_a_bare_string_is_no_namespace(self, tmp_path: Path) -> None:
-        """R31: ("agent") instead of ("agent",) is refused, not spread over its letters."""
+        """R31: ("agent") instead of ("agent",) is refused, not spread over its letters; so is an empty label."""
         memory = self.open(tmp_path)
-        wrong: Any = "agent"
-        _refuses(ValueError, lambda: memory.record("tea", namespace=wrong, key="tea"))
-        _refuses(ValueError, lambda: memory.retrieve("tea", namespace=wrong))
+        wrong: list[Any] = ["agent", "", ("agent", "")]
+        for namespace in wrong:
+            _refuses(ValueError, lambda place=namespace: memory.record("tea", namespace=place, key="tea"))
+            _refuses(ValueError, lambda place=namespace: memory.retrieve("tea", namespace=place))
 
     def test_takes_messages(self, tmp_path: Path) -> None:
         """R31: text, one message and a conversation can be recorded; the words of each can be found."""

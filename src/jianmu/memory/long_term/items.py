@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from jianmu.messages import Message
+from jianmu.namespaces import validate
 
 if TYPE_CHECKING:
     from jianmu.memory.long_term.protocol import (
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
         LongTermMemoryRetrieved,
         MemoryItem,
     )
+    from jianmu.namespaces import Namespace
 
 
 def text_of(inputs: LongTermMemoryInput) -> str:
@@ -47,6 +49,15 @@ def _joined(inputs: Any) -> str:
     if len(spoken) == 1:
         return spoken[0].text
     return "\n".join(f"{message.role}: {message.text}" for message in spoken)
+
+
+def place_of(namespace: Namespace | None) -> Namespace:
+    """Return the namespace, checked; None is the root.
+
+    Raises:
+        NamespaceError: it is not a sequence of non-empty labels.
+    """
+    return () if namespace is None else validate(namespace)
 
 
 def check_limit(limit: int) -> int:

@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from jianmu.errors import SerializationError
-from jianmu.namespaces import Namespace, encode, validate
+from jianmu.memory.long_term.items import place_of
+from jianmu.namespaces import encode
 from jianmu.serialization import decode as decode_value
 from jianmu.serialization import encode as encode_value
 from jianmu.text import replace_surrogates
 
 if TYPE_CHECKING:
     from jianmu.memory.long_term.protocol import MemoryItem
+    from jianmu.namespaces import Namespace
 
 # Percent-encoding never leaves a bare "~", so no other namespace has this user id.
 ROOT_USER = "~"
@@ -56,7 +58,7 @@ def user_id_of(namespace: Namespace | None) -> str:
         >>> user_id_of(("agent", "thread")), user_id_of(("*",)), user_id_of(None)
         ('agent/thread', '%2A', '~')
     """
-    return encode(validate(namespace or ())) or ROOT_USER
+    return encode(place_of(namespace)) or ROOT_USER
 
 
 def to_wire(metadata: Mapping[str, Any], key: str | None) -> dict[str, Any]:

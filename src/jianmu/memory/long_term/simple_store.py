@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 from filelock import FileLock
 
 from jianmu.errors import LongTermMemoryError, StoreCorruptError
-from jianmu.memory.long_term.items import check_limit, format_items, record_result, text_of
-from jianmu.namespaces import Namespace, validate
+from jianmu.memory.long_term.items import check_limit, format_items, place_of, record_result, text_of
 from jianmu.serialization import decode, encode
 from jianmu.text import fold, keywords, tokenize
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         LongTermMemoryRetrieved,
         MemoryItem,
     )
+    from jianmu.namespaces import Namespace
 
 Node: TypeAlias = dict[str, Any]
 
@@ -94,7 +94,7 @@ class SimpleStore:
         """
         if not key:
             raise ValueError("SimpleStore.record needs a non-empty key: it is the record's id")
-        path = validate(namespace or ())
+        path = place_of(namespace)
         content = text_of(inputs)
         stored = {"content": content, "metadata": encode(dict(metadata or {}), "metadata")}
         self._change(lambda data: _put(_node(data, path, create=True), key, stored))
@@ -118,7 +118,7 @@ class SimpleStore:
             The best first, with the share of the query's words that were found as score; of equals the newest first.
         """
         check_limit(limit)
-        records = self._records(validate(namespace or ()))
+        records = self._records(place_of(namespace))
         scores = _containing(query, records) or _overlapping(query, records)
         best = heapq.nlargest(limit, reversed(scores), key=scores.__getitem__)
         return [_item(key, records[key], scores[key]) for key in best]
@@ -129,7 +129,7 @@ class SimpleStore:
 
     def get(self, memory_id: str, *, namespace: Namespace | None = None) -> MemoryItem | None:
         """Return one record of a namespace by its key, or None."""
-        stored = self._records(validate(namespace or ())).get(memory_id)
+        stored = self._records(place_of(namespace)).get(memory_id)
         return None if stored is None else _item(memory_id, stored, None)
 
     def delete(self, memory_id: str, *, namespace: Namespace | None = None) -> bool:
@@ -138,7 +138,7 @@ class SimpleStore:
         Returns:
             True if there was one.
         """
-        path = validate(namespace or ())
+        path = place_of(namespace)
         return self._change(lambda data: _drop(_node(data, path), memory_id))
 
     def _records(self, path: Namespace) -> dict[str, Node]:
@@ -307,7 +307,7 @@ def _overlapping(query: str, records: dict[str, Node]) -> dict[str, float]:
     return {key: found / len(wanted) for key, found in shares.items() if found}
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=100_000)
 def _terms(text: str) -> frozenset[str]:
     return frozenset(tokenize(text))
 
