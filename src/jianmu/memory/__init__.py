@@ -32,8 +32,10 @@ if TYPE_CHECKING:
         LongTermMemoryRecordResult,
         LongTermMemoryRetrieved,
         Mem0LongTermMemory,
+        MemoryItem,
         MemoryService,
         SimpleStore,
+        keyless_mem0_config,
     )
     from jianmu.memory.tools import MemoryAddTool, MemorySearchTool, create_memory_tools
 
@@ -49,6 +51,7 @@ __all__ = [
     "LongTermMemoryRetrieved",
     "Mem0LongTermMemory",
     "MemoryAddTool",
+    "MemoryItem",
     "MemorySearchTool",
     "MemoryService",
     "NullCheckpointer",
@@ -58,6 +61,7 @@ __all__ = [
     "SqliteCheckpointer",
     "create_memory_tools",
     "extract_checkpoint_payload",
+    "keyless_mem0_config",
     "make_checkpoint_envelope",
 ]
 
@@ -74,6 +78,7 @@ _HOMES = {
     "LongTermMemoryRetrieved": _LONG_TERM,
     "Mem0LongTermMemory": _LONG_TERM,
     "MemoryAddTool": _TOOLS,
+    "MemoryItem": _LONG_TERM,
     "MemorySearchTool": _TOOLS,
     "MemoryService": _LONG_TERM,
     "NullCheckpointer": _CHECKPOINT,
@@ -83,6 +88,7 @@ _HOMES = {
     "SqliteCheckpointer": f"{_CHECKPOINT}.sqlite",
     "create_memory_tools": _TOOLS,
     "extract_checkpoint_payload": f"{_CHECKPOINT}.envelope",
+    "keyless_mem0_config": _LONG_TERM,
     "make_checkpoint_envelope": f"{_CHECKPOINT}.envelope",
 }
 
