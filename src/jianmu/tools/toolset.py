@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 200
 """Characters of undecodable arguments that are shown to the model again."""
+_COUNTED = frozenset(("invalid_json", "invalid_arguments", "timeout", "exception"))
+"""Failures that a tool can be blamed for."""
 
 
 class ToolSet:
@@ -184,7 +186,8 @@ class ToolSet:
         self, call: ToolCall, *, context: ToolContext | None = None, approved: Collection[str] = ()
     ) -> Message:
         """Run one call and answer it, as `execute` does, but with the context as it is (plus the ``call_id``)."""
-        return await self._answer(call, replace(context or ToolContext(), call_id=call.id), approved)
+        own = replace(context or ToolContext(), call_id=call.id)
+        return self._counted(call, await self._answer(call, own, approved))
 
     async def awaiting_approval(self, calls: Iterable[ToolCall]) -> list[ToolCall]:
         """Return the calls a person has to agree to. Those that would fail anyway are not among them."""
@@ -219,10 +222,20 @@ class ToolSet:
 
     async def _side_by_side(self, jobs: list[tuple[ToolCall, ToolContext]], approved: Collection[str]) -> list[Message]:
         if len(jobs) == 1:
-            return [await self._answer(*jobs[0], approved)]
+            call, context = jobs[0]
+            return [self._counted(call, await self._answer(call, context, approved))]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._answer(call, context, approved)) for call, context in jobs]
-        return [task.result() for task in tasks]
+        return [self._counted(call, task.result()) for (call, _), task in zip(jobs, tasks, strict=True)]
+
+    def _counted(self, call: ToolCall, result: Message) -> Message:
+        """Count failures in the order of the calls, whichever ended first."""
+        kind = result.metadata.get("error_type")
+        if kind is None:
+            self._errors.pop(call.name, None)
+        elif kind in _COUNTED:
+            self._errors[call.name] += 1
+        return result
 
     async def _answer(self, call: ToolCall, context: ToolContext, approved: Collection[str]) -> Message:
         refusal = self._refusal(call) or (None if call.id in approved else await self._approval_refusal(call))
@@ -238,7 +251,6 @@ class ToolSet:
             message = f"failed {self._errors[call.name]} times in a row and is switched off; go on without it"
             return error_result(call, "too_many_errors", message)
         if call.raw_arguments is not None:
-            self._errors[call.name] += 1
             received = cut(call.raw_arguments, _SHOWN)
             return error_result(call, "invalid_json", "the arguments are no JSON object", received=received)
         return None
@@ -264,12 +276,10 @@ class ToolSet:
             return self._failed(call, error, "timeout", str(error))
         except Exception as error:
             return self._failed(call, error, "exception", str(error))
-        self._errors.pop(tool.name, None)
         emit(ToolFinished(tool=tool.name, call_id=call.id, seconds=time.perf_counter() - started, chars=len(text)))
         return Message.tool_result(call.id, text, name=call.name)
 
     def _failed(self, call: ToolCall, error: BaseException, kind: str, message: str, **details: Any) -> Message:
-        self._errors[call.name] += 1
         described = f"{type(error).__name__}: {error}"
         emit(ToolFailed(tool=call.name, call_id=call.id, error=described))
         if kind == "exception":

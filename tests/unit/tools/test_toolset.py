@@ -314,6 +314,24 @@ class TestErrorLimit:
             await tools.execute([call("double", number=1)])
             assert tools.errors == {}
 
+    async def test_failures_are_counted_in_the_order_of_the_calls(self) -> None:
+        """R47: which of two calls ended first makes no difference."""
+        failed = asyncio.Event()
+
+        @tool
+        async def maybe(good: bool) -> None:
+            if good:
+                await failed.wait()
+                return
+            failed.set()
+            raise ValueError
+
+        tools = ToolSet([maybe])
+        await tools.execute([call("maybe", good=True), call("maybe", good=False)])
+        assert tools.errors == {"maybe": 1}
+        await tools.execute([call("maybe", good=False), call("maybe", good=True)])
+        assert tools.errors == {}
+
     async def test_none_never_stops(self) -> None:
         tools = ToolSet([fail], max_consecutive_errors=None)
         assert {(await error_of(tools, call("fail")))["type"] for _ in range(20)} == {"exception"}
