@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, 
 import orjson
 
 from jianmu.errors import CheckpointLoadError, ConfigurationError
+from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,8 +71,11 @@ class Picture:
     Args:
         envelope: the snapshot.
         dump: the state dump it was made from. When it tells where it comes from (``source``, ``sequence``,
-            ``previous`` and ``changes``, as `jianmu.state.StateDump` does), its values count as unchangeable and the
-            comparison costs what changed; else a copy of the state is kept and compared.
+            ``previous`` and ``changes``, as `jianmu.state.StateDump` does), its values count as JSON data that nobody
+            changes, and the comparison costs what changed; else the state is checked, and a copy kept and compared.
+
+    Raises:
+        TypeError: a value is nothing that JSON can hold as it is.
     """
 
     def __init__(self, envelope: Envelope, dump: Mapping[str, Any] | None = None) -> None:
@@ -141,13 +145,12 @@ class Baseline:
         return self.position.thread == other.position.thread and self.position.number >= other.position.number
 
     @property
-    def picture(self) -> Picture:
-        """What the row holds."""
-        picture = self._picture
-        if picture is None:
-            picture = self._picture = Picture(read_chain(self._bodies))
-            self._bodies = ()
-        return picture
+    def picture(self) -> Picture | None:
+        """What the row holds; None when it holds something that nothing can be compared with."""
+        if self._picture is None and self._bodies:
+            bodies, self._bodies = self._bodies, ()
+            self._picture = _picture_of(bodies)
+        return self._picture
 
 
 class Row(NamedTuple):
@@ -192,10 +195,10 @@ class KeyframeRule:
         Raises:
             TypeError: a value is no JSON data.
         """
-        chain = baseline.chain
-        if self._every is not None and chain.patches + 1 >= self._every:
+        chain, older = baseline.chain, baseline.picture
+        if older is None or (self._every is not None and chain.patches + 1 >= self._every):
             return Row.keyframe(envelope)
-        patch = orjson.dumps(picture.patch_from(baseline.picture))
+        patch = orjson.dumps(picture.patch_from(older))
         longer = Chain(chain.keyframe_bytes, chain.patches + 1, chain.patch_bytes + len(patch))
         if self._every is None and _too_long(longer, patch):
             return Row.keyframe(envelope)
@@ -279,21 +282,34 @@ def apply_patch(target: dict[str, Any], patch: Patch) -> None:
 
 
 def unwritable_path(value: Any, path: str) -> str | None:
-    """Return the path of the first part that can not be written as JSON; None when all of it can."""
+    """Return the path of the first part that JSON can not hold as it is; None when it can hold all of it."""
     try:
-        orjson.dumps(value)
+        _exact_json(value)
     except TypeError:
-        parts: list[tuple[Any, Any]] = []
+        parts: list[tuple[str, Any]] = []
         if isinstance(value, dict):
-            parts = list(value.items())
-        elif isinstance(value, (list, tuple)):
-            parts = list(enumerate(value))
-        for key, item in parts:
-            found = unwritable_path(item, f"{path}[{key!r}]" if isinstance(value, (list, tuple)) else f"{path}.{key}")
-            if found is not None:
-                return found
-        return path
+            parts = [(f"{path}.{key}", item) for key, item in value.items()]
+        elif isinstance(value, list):
+            parts = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+        return next(filter(None, (unwritable_path(item, place) for place, item in parts)), path)
     return None
+
+
+def _exact_json(value: Any) -> bytes:
+    """Write a value that comes back equal; a tuple, NaN or a date would come back as something else."""
+    data = orjson.dumps(value)
+    back = orjson.loads(data)
+    if back != value:
+        raise TypeError(f"{value!r:.200} would come back as {back!r:.200}")
+    return data
+
+
+def _picture_of(bodies: Sequence[bytes]) -> Picture | None:
+    try:
+        envelope = extract_checkpoint_payload(read_chain(bodies))
+    except CheckpointLoadError:
+        return None  # a damaged thread can still be saved to
+    return None if envelope is None else Picture(envelope)
 
 
 def _too_long(chain: Chain, patch: bytes) -> bool:
@@ -307,7 +323,7 @@ def _token(value: Any, depth: int) -> Token:
         return value
     if kind is dict and depth:
         return {key: _token(item, depth - 1) for key, item in value.items()}
-    return orjson.dumps(value)
+    return _exact_json(value)
 
 
 def _compare(old: dict[str, Token], new: dict[str, Token]) -> Patch | None:

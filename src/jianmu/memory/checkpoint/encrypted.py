@@ -108,11 +108,8 @@ class EncryptedCheckpointer(AsyncTwins):
         envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
         known = self._known.get(thread_id)
         try:
-            picture = Picture(envelope, state_dump) if self._grows else None
-            if known is None or picture is None:
-                row = Row.keyframe(envelope)
-            else:
-                row = self._rule.next_row(known, envelope, picture)
+            picture = Picture(envelope, state_dump)
+            row = Row.keyframe(envelope) if known is None else self._rule.next_row(known, envelope, picture)
         except TypeError as error:
             path = unwritable_path(envelope, "checkpoint")
             raise CheckpointSaveError(f"{path} is no JSON data: {error}", thread_id=thread_id, step=step) from error

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from jianmu.memory.checkpoint.protocol import Envelope
 
 
+_STEPS = 2**63  # storage keeps signed numbers of 64 bits
+
+
 class StoredChain(NamedTuple):
     """A keyframe and its patches up to one row, and where that row stands."""
 
@@ -167,6 +170,8 @@ class EngineCheckpointer(AsyncTwins):
             ThreadLockedError: another checkpointer holds the thread's lock.
         """
         envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
+        if not -_STEPS <= step < _STEPS:
+            raise CheckpointSaveError("a step is a number of at most 64 bits", thread_id=thread_id, step=step)
         with self._saving(thread_id, step, envelope):
             self._save(thread_id, envelope, Picture(envelope, state_dump))
 
@@ -186,7 +191,7 @@ class EngineCheckpointer(AsyncTwins):
     def get_checkpoint_at(self, thread_id: str, step: int) -> Envelope | None:
         """Load the checkpoint of one step (the one saved last, if it was saved twice), or None."""
         with self._loading(thread_id, step):
-            stored = self._rows.at_step(thread_id, step) if abs(step) < 2**63 else None
+            stored = self._rows.at_step(thread_id, step) if -_STEPS <= step < _STEPS else None
             return None if stored is None else extract_checkpoint_payload(read_chain(stored.bodies))
 
     def list_threads(self) -> list[str]:
@@ -207,7 +212,9 @@ class EngineCheckpointer(AsyncTwins):
         with self._loading(thread_id):
             return [
                 CheckpointInfo(thread_id=thread_id, step=row.step, created_at=_moment(row.saved_at))
-                for row in self._rows.listing(thread_id, limit, None if before is None else min(before, 2**63 - 1))
+                for row in self._rows.listing(
+                    thread_id, limit, before if before is not None and before < _STEPS else None
+                )
             ]
 
     def fork(self, thread_id: str, step: int, new_thread_id: str) -> None:

@@ -83,11 +83,15 @@ class SqliteDatabase:
 
         Raises:
             CheckpointVersionError: the file is newer than this code.
+            CheckpointLoadError: the file can not be written, or a step fails; what was there before is intact.
         """
-        with self.transaction() as connection:
-            connection.execute(_VERSIONS)
-        while self._migrate_one(component, migrations):
-            pass
+        try:
+            with self.transaction() as connection:
+                connection.execute(_VERSIONS)
+            while self._migrate_one(component, migrations):
+                pass
+        except sqlite3.Error as error:
+            raise CheckpointLoadError(f"the tables in {self.path} can not be made or changed: {error}") from error
 
     def close(self) -> None:
         """Close the connection."""
