@@ -1,1 +1,21 @@
-"""Where am I: snapshots of a run."""
+"""Where am I: snapshots of a run.
+
+Backends with a package or a server of their own are found in their modules, such as
+`jianmu.memory.checkpoint.sqlite`.
+"""
+
+from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload, make_checkpoint_envelope
+from jianmu.memory.checkpoint.file import FileCheckpointer
+from jianmu.memory.checkpoint.in_memory import InMemoryCheckpointer
+from jianmu.memory.checkpoint.null import NullCheckpointer
+from jianmu.memory.checkpoint.protocol import CheckpointerProtocol, Envelope
+
+__all__ = [
+    "CheckpointerProtocol",
+    "Envelope",
+    "FileCheckpointer",
+    "InMemoryCheckpointer",
+    "NullCheckpointer",
+    "extract_checkpoint_payload",
+    "make_checkpoint_envelope",
+]

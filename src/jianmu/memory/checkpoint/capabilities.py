@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from jianmu.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
-    from datetime import datetime, timedelta
 
     from jianmu.memory.checkpoint.protocol import Envelope
 
@@ -159,6 +161,41 @@ class AsyncCheckpointer(Protocol):
     async def aget_checkpoint(self, thread_id: str) -> Envelope | None:
         """Do what ``get_checkpoint`` does, off the event loop."""
         ...
+
+
+class PruneRule:
+    """Which checkpoints `PruneCapable.prune` keeps; its arguments are checked here.
+
+    Args:
+        keep_last: as there.
+        older_than: as there.
+
+    Raises:
+        ConfigurationError: as there.
+    """
+
+    def __init__(self, keep_last: int | None, older_than: datetime | timedelta | None) -> None:
+        if keep_last is None and older_than is None:
+            raise ConfigurationError("prune needs keep_last, older_than or both")
+        if keep_last is not None and keep_last < 1:
+            raise ConfigurationError(f"keep_last is {keep_last}; the newest checkpoint always stays, so give 1 or more")
+        if isinstance(older_than, timedelta):
+            older_than = datetime.now(UTC) - older_than
+        if older_than is not None and older_than.tzinfo is None:
+            raise ConfigurationError(f"older_than is {older_than}, a datetime without a timezone; give it one")
+        self._count = 1 if keep_last is None else keep_last
+        self._since = older_than
+
+    def keeps(self, index: int, saved_at: datetime | None) -> bool:
+        """Tell whether a checkpoint stays.
+
+        Args:
+            index: its place in the listing, 0 for the one saved last.
+            saved_at: when it was saved; None when that is not known: then it is not known to be old.
+        """
+        if index < self._count:
+            return True
+        return self._since is not None and (saved_at is None or saved_at >= self._since)
 
 
 class AsyncTwins:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import copy
 import threading
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from jianmu.errors import CheckpointNotFoundError, CheckpointSaveError, ConfigurationError, ThreadLockedError
-from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, ThreadLease
-from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload, make_checkpoint_envelope
+from jianmu.errors import CheckpointNotFoundError, CheckpointSaveError, ThreadLockedError
+from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, PruneRule, ThreadLease
+from jianmu.memory.checkpoint.envelope import (
+    extract_checkpoint_payload,
+    first_failure,
+    make_checkpoint_envelope,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+    from datetime import timedelta
 
     from jianmu.memory.checkpoint.protocol import Envelope
 
@@ -26,13 +31,14 @@ class _Saved(NamedTuple):
 class InMemoryCheckpointer(AsyncTwins):
     """Keeps every checkpoint in this process; for tests and short sessions.
 
-    What is saved and what is read are deep copies: nothing outside can change what is stored.
+    What is saved and what is read are deep copies: nothing outside can change what is stored. Unlike the others it
+    keeps whatever can be copied, not only JSON data.
     """
 
     local: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._threads: dict[str, list[_Saved]] = {}
+        self._threads: dict[str, dict[int, _Saved]] = {}  # steps in the order in which they were saved last
         self._tokens: dict[str, int] = {}
         self._locked: set[str] = set()
         self._guard = threading.RLock()
@@ -45,16 +51,25 @@ class InMemoryCheckpointer(AsyncTwins):
         tree_state: Mapping[str, str] | None = None,
         runtime_metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store a deep copy of one snapshot."""
-        envelope = copy.deepcopy(make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata))
+        """Store a deep copy of one snapshot.
+
+        Raises:
+            CheckpointSaveError: a value can not be copied; names its path.
+        """
+        envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
+        try:
+            copied = copy.deepcopy(envelope)
+        except Exception as error:
+            where = first_failure(envelope, copy.deepcopy) or error
+            raise CheckpointSaveError(str(where), thread_id=thread_id, step=step) from error
         with self._guard:
-            self._threads.setdefault(thread_id, []).append(_Saved(envelope, datetime.now(UTC)))
+            steps = self._threads.setdefault(thread_id, {})
+            steps.pop(step, None)
+            steps[step] = _Saved(copied, datetime.now(UTC))
 
     def get_checkpoint(self, thread_id: str) -> Envelope | None:
         """Return a deep copy of the snapshot that was saved last."""
-        with self._guard:
-            saved = self._threads.get(thread_id)
-            return None if not saved else extract_checkpoint_payload(copy.deepcopy(saved[-1].envelope))
+        return _copied(next(iter(self._newest_first(thread_id)), None))
 
     def list_threads(self) -> list[str]:
         """Return all thread ids, sorted."""
@@ -65,53 +80,83 @@ class InMemoryCheckpointer(AsyncTwins):
         self, thread_id: str, *, limit: int | None = None, before: int | None = None
     ) -> list[CheckpointInfo]:
         """List a thread's checkpoints, the last saved first; a step that was saved again counts once."""
-        with self._guard:
-            newest_first = {saved.envelope["step"]: saved for saved in self._threads.get(thread_id, ())}
-            order = list(dict.fromkeys(s.envelope["step"] for s in reversed(self._threads.get(thread_id, []))))
-        steps = [step for step in order if before is None or step < before][:limit]
-        return [CheckpointInfo(thread_id=thread_id, step=step, created_at=newest_first[step].at) for step in steps]
+        infos = [
+            CheckpointInfo(thread_id=thread_id, step=saved.envelope["step"], created_at=saved.at)
+            for saved in self._newest_first(thread_id)
+        ]
+        return [info for info in infos if before is None or info.step < before][:limit]
 
     def get_checkpoint_at(self, thread_id: str, step: int) -> Envelope | None:
         """Return a deep copy of the checkpoint of one step, the one saved last."""
         with self._guard:
-            for saved in reversed(self._threads.get(thread_id, [])):
-                if saved.envelope["step"] == step:
-                    return extract_checkpoint_payload(copy.deepcopy(saved.envelope))
-        return None
+            return _copied(self._threads.get(thread_id, {}).get(step))
 
     def fork(self, thread_id: str, step: int, new_thread_id: str) -> None:
-        """Copy one checkpoint into a new thread."""
+        """Copy one checkpoint into a new thread.
+
+        Raises:
+            CheckpointNotFoundError: the thread has no such step.
+            CheckpointSaveError: the new thread already has checkpoints.
+        """
         envelope = self.get_checkpoint_at(thread_id, step)
         if envelope is None:
             raise CheckpointNotFoundError("there is no such checkpoint to fork from", thread_id=thread_id, step=step)
         with self._guard:
-            if self._threads.get(new_thread_id):
+            if new_thread_id in self._threads:
                 raise CheckpointSaveError("it has checkpoints already; fork into a new thread", thread_id=new_thread_id)
-            self._threads[new_thread_id] = [_Saved(envelope, datetime.now(UTC))]
+            self._threads[new_thread_id] = {step: _Saved(envelope, datetime.now(UTC))}
 
     def delete_thread(self, thread_id: str) -> bool:
-        """Delete every checkpoint of a thread."""
+        """Delete every checkpoint of a thread; return True if there was something to delete."""
         with self._guard:
             return self._threads.pop(thread_id, None) is not None
 
     def prune(
         self, thread_id: str, *, keep_last: int | None = None, older_than: datetime | timedelta | None = None
     ) -> int:
-        """Drop old checkpoints of a thread; the one saved last always stays."""
-        if keep_last is None and older_than is None:
-            raise ConfigurationError("prune needs keep_last, older_than or both")
-        raise NotImplementedError
+        """Drop old checkpoints of a thread; the one saved last always stays.
+
+        Args:
+            thread_id: the thread.
+            keep_last: keep this many of those saved last, at least 1.
+            older_than: drop only what was saved before this moment (timezone-aware) or longer ago than this span.
+
+        Returns:
+            How many were dropped.
+
+        Raises:
+            ConfigurationError: neither argument is given, ``keep_last`` is below 1, or a naive datetime.
+        """
+        rule = PruneRule(keep_last, older_than)
+        with self._guard:
+            saved = self._newest_first(thread_id)
+            dropped = [one.envelope["step"] for index, one in enumerate(saved) if not rule.keeps(index, one.at)]
+            for step in dropped:
+                del self._threads[thread_id][step]
+        return len(dropped)
 
     @contextmanager
     def lock(self, thread_id: str) -> Generator[ThreadLease]:
-        """Take the thread within this process."""
+        """Take the thread within this process, for the length of a ``with`` block.
+
+        Raises:
+            ThreadLockedError: somebody else has it.
+        """
         with self._guard:
             if thread_id in self._locked:
                 raise ThreadLockedError("another runner works on it; wait for it or stop it", thread_id=thread_id)
             self._locked.add(thread_id)
-            self._tokens[thread_id] = self._tokens.get(thread_id, 0) + 1
-            lease = ThreadLease(thread_id=thread_id, token=self._tokens[thread_id])
+            token = self._tokens[thread_id] = self._tokens.get(thread_id, 0) + 1
         try:
-            yield lease
+            yield ThreadLease(thread_id=thread_id, token=token)
         finally:
             self._locked.discard(thread_id)
+
+    def _newest_first(self, thread_id: str) -> list[_Saved]:
+        with self._guard:
+            return list(self._threads.get(thread_id, {}).values())[::-1]
+
+
+def _copied(saved: _Saved | None) -> Envelope | None:
+    # What is stored is never changed, so it can be copied outside the guard.
+    return None if saved is None else extract_checkpoint_payload(copy.deepcopy(saved.envelope))

@@ -1,0 +1,359 @@
+"""FileCheckpointer: one JSON-lines file a thread, one line a save."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from jianmu.errors import (
+    CheckpointLoadError,
+    CheckpointNotFoundError,
+    CheckpointSaveError,
+    ConfigurationError,
+    SerializationError,
+)
+from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, PruneRule
+from jianmu.memory.checkpoint.envelope import make_checkpoint_envelope
+from jianmu.memory.checkpoint.file.leases import FileLeases, LeaseFiles, unlocked
+from jianmu.memory.checkpoint.file.lines import LineFile, make_folder
+from jianmu.memory.checkpoint.file.names import stem_of
+from jianmu.memory.checkpoint.file.stored import (
+    choose,
+    envelope_of,
+    read_checkpoints,
+    read_lines,
+    saved_at,
+    thread_in,
+    write_line,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from datetime import datetime, timedelta
+
+    from filelock import FileLock
+
+    from jianmu.memory.checkpoint.capabilities import ThreadLease
+    from jianmu.memory.checkpoint.protocol import Envelope
+
+_log = logging.getLogger("jianmu.checkpoint")
+_OPEN_FILES = 64
+
+
+class FileCheckpointer(AsyncTwins):
+    """Keeps each thread in a file of JSON lines; every save appends one line, reading looks at the end only.
+
+    Threads of this process and other processes may write one thread at the same time: each line is whole. A line that
+    a crash left unfinished is skipped, and the next save starts a new one. Files are readable for their owner alone.
+
+    Args:
+        directory: the folder; made by the first save.
+        fsync: whether a save that returned survives a loss of power. Without it a save still survives the crash of the
+            process.
+        keep_last: keep this many checkpoints of a thread: its file is replaced by a shorter one whenever it has more
+            than twice as many. None keeps all.
+
+    Raises:
+        ConfigurationError: ``keep_last`` is below 1.
+
+    Example:
+        >>> checkpointer = FileCheckpointer("checkpoints", keep_last=100)  # doctest: +SKIP
+        >>> checkpointer.save_checkpoint("session-42", 1, {"topic": "tea"})  # doctest: +SKIP
+        >>> checkpointer.get_checkpoint("session-42")["state"]  # doctest: +SKIP
+        {'topic': 'tea'}
+    """
+
+    local: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] = ".outputs/jianmu/checkpoints",
+        fsync: bool = True,
+        keep_last: int | None = None,
+    ) -> None:
+        if keep_last is not None and keep_last < 1:
+            raise ConfigurationError(f"keep_last is {keep_last}; keep at least 1 checkpoint, or None for all")
+        self.directory = Path(directory)
+        self._fsync = fsync
+        self._keep_last = keep_last
+        self._begin()
+        _all.add(self)
+
+    def save_checkpoint(
+        self,
+        thread_id: str,
+        step: int,
+        state_dump: Mapping[str, Any],
+        tree_state: Mapping[str, str] | None = None,
+        runtime_metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append one snapshot to the thread's file.
+
+        Args:
+            thread_id: the stable name of the run; any text that is not empty.
+            step: the tick number.
+            state_dump: what ``StateManager.dump_checkpoint()`` returned, or any dict of JSON data.
+            tree_state: node path to Status name.
+            runtime_metadata: what the runner needs beside state and tree.
+
+        Raises:
+            CheckpointSaveError: nothing was stored; names the path of a value that can not be.
+            ThreadLockedError: another checkpointer holds the thread's lock.
+            StaleWriterError: the lock under which this was saved was lost.
+        """
+        envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
+        # A dump of the state manager tells its source; its values are JSON data already.
+        is_json = isinstance(getattr(state_dump, "source", None), str)
+        line = self._line(thread_id, envelope, state_is_json=is_json)
+        with self._writing(thread_id, step) as file:
+            file.append(line)
+            if self._keep_last is not None and file.count() > 2 * self._keep_last:
+                _shorten(file, self._keep_last)
+
+    def get_checkpoint(self, thread_id: str) -> Envelope | None:
+        """Load the snapshot that was saved last; its cost does not depend on how many there are.
+
+        Lines that are no JSON are skipped. When the last one that is JSON is no envelope, this is None.
+
+        Raises:
+            CheckpointLoadError: the file can not be read.
+        """
+        with self._reading(thread_id) as path:
+            newest = next(read_lines(path), None)
+            return None if newest is None else envelope_of(newest)
+
+    def list_threads(self) -> list[str]:
+        """Return all thread ids, sorted."""
+        with self._reading():
+            return sorted(filter(None, map(thread_in, self._files_on_disk())))
+
+    def list_checkpoints(
+        self, thread_id: str, *, limit: int | None = None, before: int | None = None
+    ) -> list[CheckpointInfo]:
+        """List a thread's checkpoints, the last saved first; a step that was saved again counts once.
+
+        The file is read from its end, until there are ``limit`` of them.
+        """
+        infos: list[CheckpointInfo] = []
+        with self._reading(thread_id) as path:
+            for line in read_checkpoints(path):
+                if limit is not None and len(infos) >= limit:
+                    break
+                step = line.value["step"]
+                if before is None or step < before:
+                    infos.append(CheckpointInfo(thread_id=thread_id, step=step, created_at=saved_at(line)))
+        return infos
+
+    def get_checkpoint_at(self, thread_id: str, step: int) -> Envelope | None:
+        """Load the checkpoint of one step (the one saved last, if it was saved twice), or None."""
+        with self._reading(thread_id) as path:
+            found = (line for line in read_checkpoints(path) if line.value["step"] == step)
+            line = next(found, None)
+            return None if line is None else envelope_of(line)
+
+    def fork(self, thread_id: str, step: int, new_thread_id: str) -> None:
+        """Copy one checkpoint into a new thread, where it is the only one. The source is unchanged.
+
+        Raises:
+            CheckpointNotFoundError: the thread has no such step.
+            CheckpointSaveError: the new thread already has checkpoints.
+        """
+        envelope = self.get_checkpoint_at(thread_id, step)
+        if envelope is None:
+            raise CheckpointNotFoundError("there is no such checkpoint to fork from", thread_id=thread_id, step=step)
+        line = self._line(new_thread_id, envelope, state_is_json=True)
+        with self._writing(new_thread_id, step) as file:
+            if file.size:
+                raise CheckpointSaveError("it has checkpoints already; fork into a new thread", thread_id=new_thread_id)
+            file.append(line)
+
+    def delete_thread(self, thread_id: str) -> bool:
+        """Delete every checkpoint of a thread, and its lock; return True if there was something to delete.
+
+        Raises:
+            ThreadLockedError: another checkpointer holds the thread's lock.
+        """
+        if not self._path(thread_id).exists():
+            return False
+        with self._writing(thread_id) as file:
+            found = file.size > 0
+            file.remove()
+        self._forget_lock(thread_id)
+        return found
+
+    def prune(
+        self, thread_id: str, *, keep_last: int | None = None, older_than: datetime | timedelta | None = None
+    ) -> int:
+        """Drop old checkpoints of a thread; the one saved last always stays.
+
+        Args:
+            thread_id: the thread.
+            keep_last: keep this many of those saved last, at least 1.
+            older_than: drop only what was saved before this moment (timezone-aware) or longer ago than this span.
+                With both arguments a checkpoint must fail both tests to be dropped.
+
+        Returns:
+            How many were dropped.
+
+        Raises:
+            ConfigurationError: neither argument is given, ``keep_last`` is below 1, or a naive datetime.
+            ThreadLockedError: another checkpointer holds the thread's lock.
+        """
+        rule = PruneRule(keep_last, older_than)
+        if not self._path(thread_id).exists():
+            return 0
+        with self._writing(thread_id) as file:
+            with self._reading(thread_id) as path:
+                kept, dropped = choose(read_checkpoints(path), rule)
+            if dropped:
+                file.keep(kept)
+            return dropped
+
+    @contextmanager
+    def lock(self, thread_id: str) -> Generator[ThreadLease]:
+        """Take the thread for the length of a ``with`` block; saves by other checkpointers are refused meanwhile.
+
+        The kernel keeps the lock, in a ``.lock`` file beside the thread's file, and frees it when its holder dies.
+
+        Raises:
+            ThreadLockedError: a living holder has it.
+        """
+        lease, held = self._take(thread_id)
+        try:
+            yield lease
+        finally:
+            self._leases.give_back(lease, held)
+
+    def close(self) -> None:
+        """Close the files that are open and not in use; the checkpointer stays usable."""
+        with self._guard:
+            self._files = {name: opened for name, opened in self._files.items() if not opened.file.drop()}
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Start with nothing open and nothing held; after a fork too, when all of that is the parent's."""
+        self._files: dict[str, _Opened] = {}
+        self._guard = threading.Lock()
+        self._leases = FileLeases()
+
+    def _path(self, thread_id: str) -> Path:
+        return self.directory / f"{stem_of(thread_id)}.jsonl"
+
+    def _lease_files(self, thread_id: str) -> LeaseFiles:
+        stem = str(self.directory / stem_of(thread_id))
+        return LeaseFiles(f"{stem}.lock", f"{stem}.token")
+
+    def _line(self, thread_id: str, envelope: Envelope, *, state_is_json: bool) -> bytes:
+        try:
+            return write_line(thread_id, envelope, state_is_json=state_is_json)
+        except SerializationError as error:
+            raise CheckpointSaveError(str(error), thread_id=thread_id, step=envelope["step"]) from error
+
+    # ------------------------------------------------------------------ writing
+
+    @contextmanager
+    def _writing(self, thread_id: str, step: int | None = None) -> Generator[LineFile]:
+        """Take a turn on a thread's file, which nobody else holds."""
+        try:
+            with self._turn(thread_id) as opened:
+                self._leases.check(thread_id, opened.lease)
+                yield opened.file
+        except OSError as error:
+            message = f"{self._path(thread_id)} can not be written ({error.strerror or error}); it is as it was"
+            raise CheckpointSaveError(message, thread_id=thread_id, step=step) from error
+
+    @contextmanager
+    def _turn(self, thread_id: str) -> Generator[_Opened]:
+        while True:
+            opened = self._opened(thread_id)
+            with opened.file:
+                if not opened.file.dropped:  # by another thread, which found it unused a moment ago
+                    yield opened
+                    return
+
+    def _opened(self, thread_id: str) -> _Opened:
+        """Return a thread's file; those used last stay open."""
+        with self._guard:
+            opened = self._files.pop(thread_id, None)
+            if opened is None or opened.file.dropped:
+                file = LineFile(self._path(thread_id), fsync=self._fsync)
+                opened = _Opened(file, self._lease_files(thread_id))
+            self._files[thread_id] = opened
+            if len(self._files) > _OPEN_FILES:
+                self._drop_oldest()
+            return opened
+
+    def _drop_oldest(self) -> None:
+        for thread_id, opened in self._files.items():
+            if opened.file.drop():
+                del self._files[thread_id]
+                return
+
+    def _take(self, thread_id: str) -> tuple[ThreadLease, FileLock]:
+        files = self._lease_files(thread_id)
+        try:
+            if self._path(thread_id).exists():
+                with self._turn(thread_id):  # saves that are under way end first
+                    return self._leases.take(thread_id, files)
+            make_folder(self.directory, sync=self._fsync)
+            return self._leases.take(thread_id, files)
+        except OSError as error:
+            message = f"{files.lock} can not be locked ({error.strerror or error})"
+            raise CheckpointSaveError(message, thread_id=thread_id) from error
+
+    def _forget_lock(self, thread_id: str) -> None:
+        files = self._lease_files(thread_id)
+        if Path(files.lock).exists() and not self._leases.holds(thread_id):
+            with unlocked(thread_id, files):
+                Path(files.token).unlink(missing_ok=True)
+                Path(files.lock).unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------ reading
+
+    @contextmanager
+    def _reading(self, thread_id: str | None = None) -> Generator[Path]:
+        path = self.directory if thread_id is None else self._path(thread_id)
+        try:
+            yield path
+        except OSError as error:
+            message = f"{path} can not be read ({error.strerror or error})"
+            raise CheckpointLoadError(message, thread_id=thread_id) from error
+
+    def _files_on_disk(self) -> list[Path]:
+        try:
+            with os.scandir(self.directory) as entries:
+                return [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.stat().st_size]
+        except FileNotFoundError:
+            return []
+
+
+class _Opened(NamedTuple):
+    file: LineFile
+    lease: LeaseFiles
+
+
+def _shorten(file: LineFile, keep_last: int) -> None:
+    """Keep the last checkpoints only. What was saved is saved: a failure here waits for the next save."""
+    try:
+        kept, _ = choose(read_checkpoints(file.path), PruneRule(keep_last, None))
+        file.keep(kept)
+    except OSError:
+        _log.warning("could not shorten %s", file.path, exc_info=True)
+
+
+_all: weakref.WeakSet[FileCheckpointer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for checkpointer in _all:
+        checkpointer._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
