@@ -15,7 +15,7 @@ from jianmu.errors import ContextError
 from jianmu.tools.results import error_result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jianmu.messages import Message, Role, ToolCall
 
@@ -78,14 +78,24 @@ def group_messages(messages: Sequence[Message], pending: Iterable[str] = ()) -> 
         messages: the history.
         pending: ids of calls that wait for an approval: the last unanswered call of each id is left without a result.
     """
-    answers = _answers(messages)
-    _mark_interrupted(messages, answers, Counter(pending))
     groups: list[Group] = []
+    torn = _TornExchanges()
+    done = 0
     for index, message in enumerate(messages):
-        if (results := answers.get(index)) is not None:
-            groups.append(Group((message, *filter(None, results)), index))
-        elif message.role != "tool":
+        if index < done:
+            continue
+        if message.role == "tool":
+            torn.answer(message)
+        elif not message.tool_calls or message.role != "assistant":
             groups.append(Group((message,), index))
+        elif (results := _following_results(messages, index)) is not None:
+            groups.append(Group((message, *results), index))
+            done = index + 1 + len(results)
+        else:
+            torn.ask(message, index, len(groups))
+            groups.append(Group((message,), index))
+    for position, group in torn.mended(Counter(pending)):
+        groups[position] = group
     return groups
 
 
@@ -111,31 +121,48 @@ def from_turn_start(groups: Sequence[Group], start: int) -> list[Group]:
     return [*([groups[opener]] if opener < start else []), *groups[start:]]
 
 
-def _answers(messages: Sequence[Message]) -> dict[int, _Results]:
-    """Find the results of each message with calls; None where a call has none."""
-    answers: dict[int, _Results] = {}
-    waiting: dict[str, list[tuple[_Results, int]]] = {}
-    for index, message in enumerate(messages):
-        if message.role == "tool":
-            if open_calls := waiting.get(message.tool_call_id or ""):
-                results, position = open_calls.pop()
-                results[position] = message
-        elif message.tool_calls and message.role == "assistant":
-            results = answers[index] = [None for _ in message.tool_calls]
-            for position, call in reversed(list(enumerate(message.tool_calls))):
-                waiting.setdefault(call.id, []).append((results, position))
-    return answers
+def _following_results(messages: Sequence[Message], index: int) -> Sequence[Message] | None:
+    """Return the results of a message's calls if they follow it at once and in order, as they nearly always do."""
+    calls = messages[index].tool_calls
+    following = messages[index + 1 : index + 1 + len(calls)]
+    found = [(message.role, message.tool_call_id) for message in following]
+    return following if found == [("tool", call.id) for call in calls] else None
 
 
-def _mark_interrupted(messages: Sequence[Message], answers: dict[int, _Results], pending: Counter[str]) -> None:
-    for index in reversed(answers):
-        results = answers[index]
-        for position, call in reversed(list(enumerate(messages[index].tool_calls))):
-            if results[position] is None:
-                if pending[call.id] > 0:
-                    pending[call.id] -= 1
-                else:
-                    results[position] = _interrupted(call)
+class _TornExchanges:
+    """Calls whose results are missing or elsewhere."""
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[Message, int, int, _Results]] = []
+        self._waiting: dict[str, list[tuple[_Results, int]]] = {}
+
+    def ask(self, message: Message, index: int, position: int) -> None:
+        """Take a message with calls: ``index`` in the history, ``position`` among the groups."""
+        results: _Results = [None for _ in message.tool_calls]
+        self._asked.append((message, index, position, results))
+        for number, call in reversed(list(enumerate(message.tool_calls))):
+            self._waiting.setdefault(call.id, []).append((results, number))
+
+    def answer(self, result: Message) -> None:
+        """Give a result to the latest call that waits for it, if any does."""
+        if waiting := self._waiting.get(result.tool_call_id or ""):
+            results, number = waiting.pop()
+            results[number] = result
+
+    def mended(self, pending: Counter[str]) -> Iterator[tuple[int, Group]]:
+        """Give position and group of each message; the last calls go first, so that they are the pending ones."""
+        for message, index, position, results in reversed(self._asked):
+            for number, call in reversed(list(enumerate(message.tool_calls))):
+                if results[number] is None and not _take(pending, call.id):
+                    results[number] = _interrupted(call)
+            yield position, Group((message, *filter(None, results)), index)
+
+
+def _take(pending: Counter[str], call_id: str) -> bool:
+    if pending[call_id] <= 0:
+        return False
+    pending[call_id] -= 1
+    return True
 
 
 def _interrupted(call: ToolCall) -> Message:
