@@ -9,10 +9,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from jianmu.errors import ToolArgumentsError, ToolSchemaError, ToolTimeoutError
 from jianmu.tools.arguments import Schema, drop_unset, find_problems
+
+if TYPE_CHECKING:
+    from jianmu.state import StateManager
 
 Effect: TypeAlias = Literal["read", "write"]
 ApprovalRule: TypeAlias = bool | Callable[[dict[str, Any]], bool | Awaitable[bool]]
@@ -40,7 +43,7 @@ class ToolContext:
     thread_id: str | None = None
     call_id: str | None = None
     idempotency_key: str | None = None
-    state: Any = None
+    state: StateManager[Any] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -58,9 +61,10 @@ class Tool(ABC):
         output_schema: JSON Schema of the result, or None.
         effect: ``"write"`` when a call changes something outside the conversation.
         idempotent: calling it twice with the same arguments does no more than calling it once.
-        requires_approval: whether a person has to agree first; a callable decides from the arguments.
-        timeout: seconds until a call is given up; None waits for ever. A sync ``run`` cannot be stopped: its thread
-            goes on, its result is thrown away.
+        requires_approval: whether a person has to agree first; a callable, sync or async, decides from the arguments
+            as the model sent them. One that raises, or answers anything but False, asks for approval.
+        timeout: seconds until a call is given up; None waits for ever. A sync ``run`` cannot be stopped, neither by
+            this nor by cancelling the caller: its thread goes on and its result is thrown away.
         sequential: never run beside other calls.
         max_result_chars: cut the result's text after this many characters; None keeps all.
 

@@ -135,10 +135,8 @@ class ToolSet:
         )
 
     def _unknown(self, name: str) -> str:
-        near = self.similar(name)
-        hint = (
-            f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(self._tools) or '-'}"
-        )
+        near = " or ".join(map(repr, self.similar(name)))
+        hint = f"did you mean {near}?" if near else f"there are: {', '.join(self._tools) or 'none'}"
         return f"there is no tool named {name!r}; {hint}"
 
     def __iter__(self) -> Iterator[Tool]:
@@ -169,13 +167,15 @@ class ToolSet:
             context: handed to each tool, with the call's own ``call_id``; an ``idempotency_key`` is made the call's own
                 by adding its position.
             approved: ids of the calls that a person agreed to. A call that needs approval and is not among them is
-                refused; `awaiting_approval` finds them beforehand.
+                refused; `awaiting_approval` finds them beforehand. An id that two of the calls share approves neither.
 
         Returns:
             One tool result per call, in the order of the calls. Failures have ``metadata["is_error"]``.
         """
         base = context if context is not None else ToolContext()
         jobs = [(call, _own_context(base, call, position)) for position, call in enumerate(calls)]
+        shared = Counter(call.id for call, _ in jobs)
+        approved = frozenset(call_id for call_id in approved if shared[call_id] == 1)
         results: list[Message] = []
         for alone, batch in groupby(jobs, key=lambda job: self._runs_alone(job[0])):
             for part in ([job] for job in batch) if alone else [list(batch)]:

@@ -277,6 +277,14 @@ class TestApproval:
         assert sorted(paid) == [50, 600]
         assert tools.errors == {}
 
+    async def test_an_id_that_two_calls_share_approves_neither(self) -> None:
+        """R48: a model cannot slip a second call in under an approved id."""
+        tools, paid = self.tools()
+        calls = [call("pay", "1", amount=200), call("pay", "1", amount=9_000)]
+        results = await tools.execute(calls, approved=["1"])
+        assert [result.metadata.get("error_type") for result in results] == ["not_approved"] * 2
+        assert paid == []
+
     async def test_the_calls_to_ask_about_are_found_beforehand(self) -> None:
         """R48: only calls that could run are put before a person."""
         tools, _ = self.tools()
