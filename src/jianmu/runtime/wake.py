@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from py_trees.behaviour import Behaviour
 
+_INSTANT = 1e-4  # seconds; shorter than setting up a timer takes
 _PAST_DEADLINE = 0.001  # py_trees compares with ">", so a tick exactly at the deadline would come too early
 
 
@@ -68,7 +69,7 @@ def wait_plan(nodes: Sequence[Behaviour]) -> WaitPlan:
     """
     plan = WaitPlan()
     for node in nodes:
-        if node.status == Status.RUNNING:
+        if node.status is Status.RUNNING:
             _classify(node, plan)
     return plan
 
@@ -132,7 +133,7 @@ class WakeFlag:
             timeout: seconds; None for no limit.
         """
         assert self._event is not None
-        if timeout == 0.0 or self._raised:
+        if self._raised or (timeout is not None and timeout < _INSTANT):
             await asyncio.sleep(0)
             return
         try:
@@ -152,7 +153,7 @@ class StallWatch:
     def __init__(self, limit: int = 200) -> None:
         self._limit = limit
         self._revision = -1
-        self._seen: dict[tuple[Status, ...], int] = {}
+        self._seen: dict[tuple[int, ...], int] = {}
 
     def note(self, statuses: tuple[Status, ...], revision: int) -> bool:
         """Note one tick.
@@ -167,6 +168,7 @@ class StallWatch:
         if revision != self._revision:
             self._revision = revision
             self._seen.clear()
-        count = self._seen.get(statuses, 0) + 1
-        self._seen[statuses] = count
+        fingerprint = tuple(map(id, statuses))  # a Status is a single object; hashing it by name is slow
+        count = self._seen.get(fingerprint, 0) + 1
+        self._seen[fingerprint] = count
         return count == self._limit
