@@ -95,8 +95,10 @@ def test_checkpoints_and_long_term_memory_take_no_part_in_building_prompts():
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "examples"])
 def test_only_faces_are_imported_from_outside(folder):
     """Tests (but for unit and property tests of internals), benchmarks and examples use what users can use."""
+    backends = {f"jianmu.memory.checkpoint.{name}" for name in ("sqlite", "postgres", "redis", "encrypted")}
     inside = {"unit", "property", "faults"} if folder == "tests" else set()
     allowed = {*FACES, "jianmu.errors", "jianmu.messages", "jianmu.namespaces", "jianmu.serialization", "jianmu.text"}
+    allowed |= backends
     strangers = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in (ROOT / folder).rglob("*.py")

@@ -100,7 +100,7 @@ class OfMemory(ToolContract):
         self.folder = tmp_path
 
     def memory_tools(self) -> list[Tool]:
-        from jianmu.memory.long_term.simple_store import SimpleStore
+        from jianmu.memory import SimpleStore
         from jianmu.memory.tools import create_memory_tools
 
         return create_memory_tools(namespace=("agent",), long_term_memory=SimpleStore(self.folder / "store.json"))

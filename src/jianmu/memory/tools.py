@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from jianmu.namespaces import Namespace
     from jianmu.tools.arguments import Schema
 
+__all__ = ["NO_RESULTS", "MemoryAddTool", "MemorySearchTool", "create_memory_tools"]
+
 _logger = logging.getLogger(__name__)
 
 NO_RESULTS = "No results."

@@ -51,7 +51,6 @@ class Pair:
         (b"raw", '"raw"'),
         (ValueError("no"), '"no"'),
     ],
-    ids=str,
 )
 def test_text_stays_and_everything_else_is_canonical_json(value: Any, text: str) -> None:
     """R47: str as it is, else JSON with sorted keys; models are dumped."""
