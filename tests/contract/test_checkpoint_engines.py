@@ -8,12 +8,15 @@ from typing import Any
 import orjson
 import pytest
 
-from jianmu.memory.checkpoint.encrypted import EncryptedCheckpointer
-from jianmu.memory.checkpoint.in_memory import InMemoryCheckpointer
-from jianmu.memory.checkpoint.postgres import PostgresCheckpointer
-from jianmu.memory.checkpoint.redis import RedisCheckpointer
-from jianmu.memory.checkpoint.sqlite import SqliteCheckpointer
-from jianmu.testing.checkpointers import CheckpointerContract
+from jianmu.memory import (
+    EncryptedCheckpointer,
+    FileCheckpointer,
+    InMemoryCheckpointer,
+    PostgresCheckpointer,
+    RedisCheckpointer,
+    SqliteCheckpointer,
+)
+from jianmu.testing import CheckpointerContract
 
 KEYS = {"2026-05": os.urandom(32), "2026-04": os.urandom(16)}
 
@@ -87,3 +90,8 @@ class TestEncryptedInMemory(CheckpointerContract):
 
     def open(self, folder: Path) -> EncryptedCheckpointer:
         return EncryptedCheckpointer(InMemoryCheckpointer(), KEYS)
+
+
+class TestEncryptedFile(CheckpointerContract):
+    def open(self, folder: Path) -> EncryptedCheckpointer:
+        return EncryptedCheckpointer(FileCheckpointer(folder), KEYS)

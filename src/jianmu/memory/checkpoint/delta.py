@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, 
 
 import orjson
 
-from jianmu.errors import CheckpointLoadError, ConfigurationError
-from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload
+from jianmu.errors import CheckpointLoadError, ConfigurationError, SerializationError
+from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload, write_envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
     from jianmu.memory.checkpoint.protocol import Envelope
@@ -75,16 +75,21 @@ class Picture:
             changes, and the comparison costs what changed; else the state is checked, and a copy kept and compared.
 
     Raises:
-        TypeError: a value is nothing that JSON can hold as it is.
+        SerializationError: a value would not come back equal from JSON.
     """
 
     def __init__(self, envelope: Envelope, dump: Mapping[str, Any] | None = None) -> None:
         self._dump: Any = dump if isinstance(getattr(dump, "source", None), str) else None
         self._live: dict[str, Any] = envelope["state"] if self._dump is not None else {}
-        self._state: Token = _ABSENT if self._dump is not None else _token(envelope["state"], _DEPTH - 1)
-        self._others: dict[str, Token] = {
-            key: _token(value, _DEPTH - 1) for key, value in envelope.items() if key != "state"
-        }
+        self._state: Token = _ABSENT
+        try:
+            if self._dump is None:
+                self._state = _token(envelope["state"], _DEPTH - 1)
+            self._others: dict[str, Token] = {
+                key: _token(value, _DEPTH - 1) for key, value in envelope.items() if key != "state"
+            }
+        except TypeError as error:
+            raise _refusal(envelope, error) from error
 
     def patch_from(self, older: Picture) -> Patch:
         """Return what turns the older snapshot into this one."""
@@ -165,9 +170,9 @@ class Row(NamedTuple):
         """Store the whole envelope.
 
         Raises:
-            TypeError: a value is no JSON data.
+            SerializationError: a value of a state dump is no JSON data after all.
         """
-        body = write_keyframe(envelope)
+        body = _written(envelope, envelope)
         return cls(body, whole=True, chain=Chain(len(body)))
 
 
@@ -193,12 +198,12 @@ class KeyframeRule:
             picture: its picture.
 
         Raises:
-            TypeError: a value is no JSON data.
+            SerializationError: a value of a state dump is no JSON data after all.
         """
         chain, older = baseline.chain, baseline.picture
         if older is None or (self._every is not None and chain.patches + 1 >= self._every):
             return Row.keyframe(envelope)
-        patch = orjson.dumps(picture.patch_from(older))
+        patch = _written(picture.patch_from(older), envelope)
         longer = Chain(chain.keyframe_bytes, chain.patches + 1, chain.patch_bytes + len(patch))
         if self._every is None and _too_long(longer, patch):
             return Row.keyframe(envelope)
@@ -240,15 +245,6 @@ class Baselines(Generic[B]):
             self._kept.pop(thread_id, None)
 
 
-def write_keyframe(envelope: Envelope) -> bytes:
-    """Write a whole envelope.
-
-    Raises:
-        TypeError: a value is no JSON data.
-    """
-    return orjson.dumps(envelope)
-
-
 def read_chain(bodies: Sequence[bytes]) -> Any:
     """Read a keyframe and apply its patches.
 
@@ -281,27 +277,20 @@ def apply_patch(target: dict[str, Any], patch: Patch) -> None:
     target.update(patch.get("=", {}))
 
 
-def unwritable_path(value: Any, path: str) -> str | None:
-    """Return the path of the first part that JSON can not hold as it is; None when it can hold all of it."""
+def _written(content: Any, envelope: Envelope) -> bytes:
     try:
-        _exact_json(value)
-    except TypeError:
-        parts: list[tuple[str, Any]] = []
-        if isinstance(value, dict):
-            parts = [(f"{path}.{key}", item) for key, item in value.items()]
-        elif isinstance(value, list):
-            parts = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-        return next(filter(None, (unwritable_path(item, place) for place, item in parts)), path)
-    return None
+        return orjson.dumps(content)
+    except TypeError as error:
+        raise _refusal(envelope, error) from error
 
 
-def _exact_json(value: Any) -> bytes:
-    """Write a value that comes back equal; a tuple, NaN or a date would come back as something else."""
-    data = orjson.dumps(value)
-    back = orjson.loads(data)
-    if back != value:
-        raise TypeError(f"{value!r:.200} would come back as {back!r:.200}")
-    return data
+def _refusal(envelope: Envelope, error: TypeError) -> SerializationError:
+    """Return the error that says where a value sits that JSON can not hold."""
+    try:
+        write_envelope(envelope)
+    except SerializationError as found:
+        return found
+    return SerializationError("checkpoint", str(error))
 
 
 def _picture_of(bodies: Sequence[bytes]) -> Picture | None:
@@ -323,47 +312,54 @@ def _token(value: Any, depth: int) -> Token:
         return value
     if kind is dict and depth:
         return {key: _token(item, depth - 1) for key, item in value.items()}
-    return _exact_json(value)
+    data = orjson.dumps(value)
+    back = orjson.loads(data)
+    if back != value:  # a tuple, NaN or a date, which the writer changes without a word
+        raise TypeError(f"{value!r:.200} would come back as {back!r:.200}")
+    return data
 
 
 def _compare(old: dict[str, Token], new: dict[str, Token]) -> Patch | None:
     """Return the patch between two dicts of tokens; None when only setting the whole gives the new order of keys."""
-    if not _order_follows(old, new):
-        return None
-    patch: Patch = {}
-    for key, value in new.items():
-        before = old.get(key, _ABSENT)
-        if type(before) is dict and type(value) is dict:
-            inner = _compare(before, cast("Any", value))
-            if inner:
-                patch.setdefault("/", {})[key] = inner
-            elif inner is None:
-                patch.setdefault("=", {})[key] = _content(value)
-        elif type(before) is not type(value) or before != value:
-            items = _appended(before, value)
-            if items is None:
-                patch.setdefault("=", {})[key] = _content(value)
-            else:
-                patch.setdefault("+", {})[key] = orjson.Fragment(items)
-    removed = [key for key in old if key not in new]
-    if removed:
-        patch["-"] = removed
+    keys = list(new)
+    removed: list[str] = []
+    before: Iterable[Token] = old.values()
+    if list(old) != keys:
+        removed = [key for key in old if key not in new]
+        if [*(key for key in old if key in new), *(key for key in keys if key not in old)] != keys:
+            return None
+        before = [old.get(key, _ABSENT) for key in keys]
+    patch: Patch = {"-": removed} if removed else {}
+    for key, was, value in zip(keys, before, new.values(), strict=True):
+        if value is not was:
+            _compare_one(patch, key, was, value)
     return patch
 
 
-def _order_follows(old: dict[str, Token], new: dict[str, Token]) -> bool:
-    """Tell whether removing keys and adding others at the end gives the new order."""
-    if list(old) == list(new):
-        return True
-    return [*(key for key in old if key in new), *(key for key in new if key not in old)] == list(new)
+def _compare_one(patch: Patch, key: str, was: Token, value: Token) -> None:
+    kind = type(value)
+    if type(was) is not kind:
+        patch.setdefault("=", {})[key] = _content(value)
+    elif kind is dict:
+        inner = _compare(was, value)
+        if inner is None:
+            patch.setdefault("=", {})[key] = _content(value)
+        elif inner:
+            patch.setdefault("/", {})[key] = inner
+    elif was != value:
+        items = _appended(was, value) if kind is bytes else None
+        if items is None:
+            patch.setdefault("=", {})[key] = _content(value)
+        else:
+            patch.setdefault("+", {})[key] = orjson.Fragment(items)
 
 
-def _appended(before: Token, value: Token) -> bytes | None:
+def _appended(before: bytes, value: bytes) -> bytes | None:
     """Return the JSON of the items that a list grew by at its end; None when it is no such list."""
-    if type(before) is not bytes or type(value) is not bytes or not before.startswith(b"["):
-        return None
     if before == b"[]":
         return value if value.startswith(b"[") else None
+    if not before.startswith(b"["):
+        return None
     kept = len(before) - 1
     # The same writer wrote both, so the same bytes up to here followed by a comma are the same items.
     if value.startswith(before[:kept]) and value[kept : kept + 1] == b",":

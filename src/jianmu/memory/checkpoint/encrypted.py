@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
 from jianmu._extras import extra
-from jianmu.errors import CheckpointNotFoundError, CheckpointSaveError, ConfigurationError, DecryptionError
+from jianmu.errors import (
+    CheckpointNotFoundError,
+    CheckpointSaveError,
+    ConfigurationError,
+    DecryptionError,
+    SerializationError,
+)
 from jianmu.memory.checkpoint.capabilities import AsyncTwins
 from jianmu.memory.checkpoint.delta import (
     Baseline,
@@ -19,7 +25,6 @@ from jianmu.memory.checkpoint.delta import (
     Position,
     Row,
     read_chain,
-    unwritable_path,
 )
 from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload, make_checkpoint_envelope
 from jianmu.namespaces import encode_label
@@ -110,9 +115,8 @@ class EncryptedCheckpointer(AsyncTwins):
         try:
             picture = Picture(envelope, state_dump)
             row = Row.keyframe(envelope) if known is None else self._rule.next_row(known, envelope, picture)
-        except TypeError as error:
-            path = unwritable_path(envelope, "checkpoint")
-            raise CheckpointSaveError(f"{path} is no JSON data: {error}", thread_id=thread_id, step=step) from error
+        except SerializationError as error:
+            raise CheckpointSaveError(str(error), thread_id=thread_id, step=step) from error
         now = _Known(Position(None, next(self._dumps)), row.chain, picture)
         before = () if known is None or row.whole else known.parts
         now.parts = (*before, self._seal(thread_id, step, row.body, before))

@@ -9,17 +9,19 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import orjson
 
 from jianmu.errors import (
     CheckpointError,
     CheckpointLoadError,
     CheckpointNotFoundError,
     CheckpointSaveError,
-    ConfigurationError,
+    SerializationError,
 )
-from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo
+from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, PruneRule
 from jianmu.memory.checkpoint.delta import (
     Baseline,
     Baselines,
@@ -28,14 +30,13 @@ from jianmu.memory.checkpoint.delta import (
     Position,
     Row,
     read_chain,
-    unwritable_path,
-    write_keyframe,
 )
 from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload, make_checkpoint_envelope
 from jianmu.memory.checkpoint.leases import LeaseRows, Leases
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
+    from datetime import timedelta
     from types import TracebackType
     from typing import Self
 
@@ -170,10 +171,11 @@ class EngineCheckpointer(AsyncTwins):
             ThreadLockedError: another checkpointer holds the thread's lock.
         """
         envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
-        if not -_STEPS <= step < _STEPS:
-            raise CheckpointSaveError("a step is a number of at most 64 bits", thread_id=thread_id, step=step)
-        with self._saving(thread_id, step, envelope):
-            self._save(thread_id, envelope, Picture(envelope, state_dump))
+        with self._saving(thread_id, step):
+            picture = Picture(envelope, state_dump)
+            if type(step) is not int or not -_STEPS <= step < _STEPS:
+                raise SerializationError("step", f"{step!r} is no whole number of at most 64 bits")
+            self._save(thread_id, envelope, picture)
 
     def get_checkpoint(self, thread_id: str) -> Envelope | None:
         """Load the snapshot that was saved last; its cost does not depend on how many there are.
@@ -229,9 +231,9 @@ class EngineCheckpointer(AsyncTwins):
         if stored is None:
             raise CheckpointNotFoundError("there is no such checkpoint to fork from", thread_id=thread_id, step=step)
         envelope = read_chain(stored.bodies)
-        with self._saving(new_thread_id, step, envelope):
+        with self._saving(new_thread_id, step):
             token = self._leases.token(new_thread_id)
-            self._rows.begin(new_thread_id, step, write_keyframe(envelope), token, only_first=True)
+            self._rows.begin(new_thread_id, step, orjson.dumps(envelope), token, only_first=True)
 
     def delete_thread(self, thread_id: str) -> bool:
         """Delete every checkpoint of a thread; return True if there was something to delete."""
@@ -256,17 +258,17 @@ class EngineCheckpointer(AsyncTwins):
         Raises:
             ConfigurationError: neither argument is given, ``keep_last`` is below 1, or a naive datetime.
         """
-        keeps = _Keeps(keep_last, older_than)
+        rule = PruneRule(keep_last, older_than)
         with self._loading(thread_id):
             rows = self._rows.listing(thread_id, None, None)
-            kept = [row for index, row in enumerate(rows) if keeps(index, row)]
+            kept = [row for index, row in enumerate(rows) if rule.keeps(index, _moment(row.saved_at))]
             first = min(kept, key=lambda row: row.number, default=None)
             dropped = [row for row in rows if first is not None and row.number < first.number]
             stored = self._rows.at_step(thread_id, first.step) if first is not None and dropped else None
         if first is None or stored is None or stored.position.number != first.number:
             return 0  # there is nothing to drop, or somebody else pruned or saved this step meanwhile
         with self._saving(thread_id):
-            self._rows.cut(thread_id, stored.position, write_keyframe(read_chain(stored.bodies)))
+            self._rows.cut(thread_id, stored.position, orjson.dumps(read_chain(stored.bodies)))
         return len(dropped)
 
     @contextmanager
@@ -318,15 +320,13 @@ class EngineCheckpointer(AsyncTwins):
         return None if stored is None else Baseline.stored(*stored)
 
     @contextmanager
-    def _saving(self, thread_id: str, step: int | None = None, envelope: Envelope | None = None) -> Generator[None]:
+    def _saving(self, thread_id: str, step: int | None = None) -> Generator[None]:
         try:
             yield
         except CheckpointError:
             raise
-        except (TypeError, OverflowError) as error:
-            path = unwritable_path(envelope, "checkpoint") if envelope is not None else None
-            where = f"{path} is no JSON data" if path is not None else "a value can not be stored"
-            raise CheckpointSaveError(f"{where}: {error}", thread_id=thread_id, step=step) from error
+        except SerializationError as error:
+            raise CheckpointSaveError(str(error), thread_id=thread_id, step=step) from error
         except self._rows.failures as error:
             raise CheckpointSaveError(f"the storage refused it: {error}", thread_id=thread_id, step=step) from error
 
@@ -336,25 +336,6 @@ class EngineCheckpointer(AsyncTwins):
             yield
         except self._rows.failures as error:
             raise CheckpointLoadError(f"the storage failed: {error}", thread_id=thread_id, step=step) from error
-
-
-class _Keeps:
-    """Tells which rows of a listing stay."""
-
-    def __init__(self, keep_last: int | None, older_than: datetime | timedelta | None) -> None:
-        if keep_last is None and older_than is None:
-            raise ConfigurationError("prune needs keep_last, older_than or both")
-        if keep_last is not None and keep_last < 1:
-            raise ConfigurationError(f"keep_last is {keep_last}; the newest checkpoint always stays, so give 1 or more")
-        if isinstance(older_than, timedelta):
-            older_than = datetime.now(UTC) - older_than
-        if older_than is not None and older_than.tzinfo is None:
-            raise ConfigurationError(f"older_than is {older_than}, a datetime without a timezone; give it one")
-        self._count = 1 if keep_last is None else keep_last
-        self._since = float("inf") if older_than is None else older_than.timestamp()
-
-    def __call__(self, index: int, row: StoredRow) -> bool:
-        return index < self._count or row.saved_at >= self._since
 
 
 def _moment(saved_at: float) -> datetime:

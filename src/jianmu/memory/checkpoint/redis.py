@@ -199,6 +199,8 @@ class RedisCheckpointer(EngineCheckpointer):
     ) -> None:
         with extra("redis"):
             import redis
+        if "{" in prefix or "}" in prefix:
+            raise ConfigurationError(f"prefix is {prefix!r}; braces mark the thread in a key, so give one without them")
         milliseconds = None if ttl is None else int(ttl.total_seconds() * 1000)
         if milliseconds is not None and milliseconds < 1:
             raise ConfigurationError(f"ttl is {ttl}; give a span of at least a millisecond, or None")

@@ -64,13 +64,13 @@ class PostgresDatabase:
         A connection that turns out to be dead is replaced and the statement is run once more, so a statement must
         bear being run twice.
         """
-        try:
-            return self._run(query, parameters)
-        except self.failure as error:
-            if getattr(error, "sqlstate", None) is not None:  # the server answered
-                raise
-            self._pool.check()
-            return self._run(query, parameters)
+        rows = self._run(query, parameters)
+        if rows is None:
+            self._pool.check()  # others may have died with it
+            rows = self._run(query, parameters)
+        if rows is None:
+            raise self.failure("the connection was lost, twice")
+        return rows
 
     @contextmanager
     def transaction(self) -> Generator[Connection[tuple[Any, ...]]]:
@@ -124,19 +124,26 @@ class PostgresDatabase:
             )
             return True
 
-    def _run(self, query: LiteralString, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _run(self, query: LiteralString, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
+        """Return a statement's rows; None when the connection turned out to be dead."""
         with self._connection() as connection:
-            cursor = connection.execute(query, parameters, binary=True)
-            return cursor.fetchall() if cursor.description else []
+            try:
+                cursor = connection.execute(query, parameters, binary=True)
+                return cursor.fetchall() if cursor.description else []
+            except self.failure:
+                if not connection.broken:
+                    raise
+        return None
 
     @contextmanager
     def _connection(self) -> Generator[Connection[tuple[Any, ...]]]:
-        with self._pool.connection() as connection:
-            autocommit = connection.autocommit
+        connection = self._pool.getconn()
+        autocommit = connection.autocommit
+        try:
             if not autocommit:  # a pool of the caller's
                 connection.autocommit = True
-            try:
-                yield connection
-            finally:
-                if not autocommit and not connection.broken:
-                    connection.autocommit = False
+            yield connection
+        finally:
+            if not autocommit and not connection.broken:
+                connection.autocommit = False
+            self._pool.putconn(connection)

@@ -88,9 +88,7 @@ class _SqliteRows:
             "token": token,
             "now": time.time(),
         }
-        with self._database.connection() as connection:
-            added = connection.execute(self._append, parameters).rowcount == 1
-        return position if added else None
+        return position if self._database.run(self._append, parameters).rowcount == 1 else None
 
     def begin(self, thread_id: str, step: int, body: bytes, token: int | None, *, only_first: bool = False) -> Position:
         name = _name(thread_id)

@@ -8,17 +8,17 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jianmu.errors import CheckpointLoadError, ConfigurationError
 from jianmu.memory.checkpoint.sql_files import Migration, pending_migrations
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
 _VERSIONS = "CREATE TABLE IF NOT EXISTS jianmu_schema (component TEXT PRIMARY KEY, version INTEGER NOT NULL)"
-# Small pages: each save writes at least one whole page into the write-ahead log.
-_PAGE_BYTES = 2048
+# Small pages: each save writes at least one whole page into the write-ahead log, and most changes are small.
+_PAGE_BYTES = 1024
 
 
 class SqliteDatabase:
@@ -52,13 +52,18 @@ class SqliteDatabase:
         self._abandoned: list[sqlite3.Connection] = []
         self._open()
 
+    def run(self, statement: str, parameters: Mapping[str, Any]) -> sqlite3.Cursor:
+        """Run one statement that returns no rows, as its own transaction."""
+        if self._pid != os.getpid():
+            self._leave_to_parent()
+        with self._lock:
+            return self._connection.execute(statement, parameters)
+
     @contextmanager
     def connection(self) -> Generator[sqlite3.Connection]:
         """Use the connection alone; each statement is its own transaction."""
         if self._pid != os.getpid():
-            # A forked child must neither use nor close its parent's connection.
-            self._abandoned.append(self._connection)
-            self._open()
+            self._leave_to_parent()
         with self._lock:
             yield self._connection
 
@@ -109,6 +114,11 @@ class SqliteDatabase:
                 connection.execute(statement)
             connection.execute("INSERT OR REPLACE INTO jianmu_schema VALUES (?, ?)", (component, pending[0].number))
             return True
+
+    def _leave_to_parent(self) -> None:
+        """Open a connection of one's own: a forked child must neither use nor close its parent's."""
+        self._abandoned.append(self._connection)
+        self._open()
 
     def _open(self) -> None:
         try:
