@@ -195,6 +195,6 @@ def test_reading_the_newest_touches_one_chain_however_long_the_thread(engine: En
     checkpointer = engine.open()
     for step in range(1000):
         checkpointer.save_checkpoint("chat", step, {"count": step, "ballast": "x" * 300})
-    stored = checkpointer._rows.newest("chat")
+    stored = checkpointer._rows.chain("chat")
     assert len(stored.bodies) <= 64
     assert checkpointer.get_checkpoint("chat")["state"]["count"] == 999

@@ -101,12 +101,8 @@ class Rows(LeaseRows, Protocol):
         """
         ...
 
-    def newest(self, thread_id: str) -> StoredChain | None:
-        """Return the chain that ends in the thread's newest row."""
-        ...
-
-    def at_step(self, thread_id: str, step: int) -> StoredChain | None:
-        """Return the chain that ends in the row of a step, the one saved last."""
+    def chain(self, thread_id: str, step: int | None = None) -> StoredChain | None:
+        """Return the chain that ends in the thread's newest row, or in the one of a step that was saved last."""
         ...
 
     def threads(self) -> list[str]:
@@ -184,7 +180,7 @@ class EngineCheckpointer(AsyncTwins):
             CheckpointLoadError: the storage failed, or what it holds is damaged.
         """
         with self._loading(thread_id):
-            stored = self._rows.newest(thread_id)
+            stored = self._rows.chain(thread_id)
             if stored is None:
                 return None
             self._baselines.put(thread_id, Baseline.stored(*stored))
@@ -193,7 +189,7 @@ class EngineCheckpointer(AsyncTwins):
     def get_checkpoint_at(self, thread_id: str, step: int) -> Envelope | None:
         """Load the checkpoint of one step (the one saved last, if it was saved twice), or None."""
         with self._loading(thread_id, step):
-            stored = self._rows.at_step(thread_id, step) if -_STEPS <= step < _STEPS else None
+            stored = self._rows.chain(thread_id, step) if -_STEPS <= step < _STEPS else None
             return None if stored is None else extract_checkpoint_payload(read_chain(stored.bodies))
 
     def list_threads(self) -> list[str]:
@@ -227,7 +223,7 @@ class EngineCheckpointer(AsyncTwins):
             CheckpointSaveError: the new thread already has checkpoints.
         """
         with self._loading(thread_id, step):
-            stored = self._rows.at_step(thread_id, step)
+            stored = self._rows.chain(thread_id, step)
         if stored is None:
             raise CheckpointNotFoundError("there is no such checkpoint to fork from", thread_id=thread_id, step=step)
         envelope = read_chain(stored.bodies)
@@ -248,15 +244,14 @@ class EngineCheckpointer(AsyncTwins):
 
         Args:
             thread_id: the thread.
-            keep_last: keep this many of those saved last, at least 1.
-            older_than: drop only what was saved before this moment (timezone-aware) or longer ago than this span.
-                With both arguments a checkpoint must fail both tests to be dropped.
+            keep_last: how many of those saved last to keep.
+            older_than: a moment or a span; what was saved since then is kept. What fails both tests is dropped.
 
         Returns:
             How many were dropped.
 
         Raises:
-            ConfigurationError: neither argument is given, ``keep_last`` is below 1, or a naive datetime.
+            ConfigurationError: the arguments make no sense.
         """
         rule = PruneRule(keep_last, older_than)
         with self._loading(thread_id):
@@ -264,7 +259,7 @@ class EngineCheckpointer(AsyncTwins):
             kept = [row for index, row in enumerate(rows) if rule.keeps(index, _moment(row.saved_at))]
             first = min(kept, key=lambda row: row.number, default=None)
             dropped = [row for row in rows if first is not None and row.number < first.number]
-            stored = self._rows.at_step(thread_id, first.step) if first is not None and dropped else None
+            stored = self._rows.chain(thread_id, first.step) if first is not None and dropped else None
         if first is None or stored is None or stored.position.number != first.number:
             return 0  # there is nothing to drop, or somebody else pruned or saved this step meanwhile
         with self._saving(thread_id):
@@ -316,7 +311,7 @@ class EngineCheckpointer(AsyncTwins):
         self._baselines.put(thread_id, Baseline(position, row.chain, picture))
 
     def _stored_baseline(self, thread_id: str) -> Baseline | None:
-        stored = self._rows.newest(thread_id)
+        stored = self._rows.chain(thread_id)
         return None if stored is None else Baseline.stored(*stored)
 
     @contextmanager

@@ -30,7 +30,6 @@ from jianmu.memory.checkpoint.leases import LeaseRecord, locked, stale_writer
 from jianmu.namespaces import decode, encode_label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import timedelta
 
     from redis import Redis
@@ -60,13 +59,6 @@ local function store(number, base, step, body, ttl)
         for index = 1, 4 do redis.call('PEXPIRE', KEYS[index], ttl) end
     end
 end
-
-local function chain(number)
-    local base = string.match(redis.call('HGET', heads, number), '^%d+')
-    local found = {redis.call('HGET', info, 'uid'), number}
-    for at = base, number do table.insert(found, redis.call('HGET', rows, text(at))) end
-    return found
-end
 """
 
 # ARGV: uid, previous, step, whole, body, token, ttl. Gives the new row's number, or nothing when it was refused.
@@ -94,15 +86,15 @@ store(number, number, ARGV[2], ARGV[3], ARGV[6])
 return {'stored', uid, number}
 """
 
-_NEWEST = """
-local last = redis.call('HGET', info, 'last')
-return last and chain(last)
-"""
-
-# ARGV: step.
-_AT_STEP = """
-local number = redis.call('ZSCORE', steps, ARGV[1])
-return number and chain(text(number))
+# ARGV: step, or nothing for the newest row.
+_CHAIN = """
+local number = ARGV[1] == '' and redis.call('HGET', info, 'last') or redis.call('ZSCORE', steps, ARGV[1])
+if not number then return false end
+number = text(number)
+local base = string.match(redis.call('HGET', heads, number), '^%d+')
+local found = {redis.call('HGET', info, 'uid'), number}
+for at = base, number do table.insert(found, redis.call('HGET', rows, text(at))) end
+return found
 """
 
 # ARGV: uid, number, body. Turns a row into a keyframe and drops the rows before it.
@@ -228,8 +220,7 @@ class _RedisRows:
         self._ttl = "" if ttl is None else str(ttl)
         self._append = self._script(_APPEND)
         self._begin = self._script(_BEGIN)
-        self._newest = self._script(_NEWEST)
-        self._at_step = self._script(_AT_STEP)
+        self._chain = self._script(_CHAIN)
         self._cut = self._script(_CUT)
         self._delete = self._script(_DELETE)
         self._take_lease = self._script(_TAKE_LEASE)
@@ -258,11 +249,12 @@ class _RedisRows:
         uid, number = position
         return Position(uid, int(number))
 
-    def newest(self, thread_id: str) -> StoredChain | None:
-        return _chain(self._newest(self._keys(thread_id)))
-
-    def at_step(self, thread_id: str, step: int) -> StoredChain | None:
-        return _chain(self._at_step(self._keys(thread_id), (step,)))
+    def chain(self, thread_id: str, step: int | None = None) -> StoredChain | None:
+        found = self._chain(self._keys(thread_id), ("" if step is None else step,))
+        if found is None:
+            return None
+        uid, number, *bodies = found
+        return StoredChain(Position(uid, int(number)), bodies)
 
     def threads(self) -> list[str]:
         head, tail = f"{self._prefix}:{{", "}:info"
@@ -332,13 +324,6 @@ def _check_version(client: Redis, prefix: str) -> None:
         raise CheckpointVersionError(
             f"the keys {prefix}:* have version {version}, this Jianmu knows versions up to {_VERSION}; update Jianmu"
         )
-
-
-def _chain(found: Sequence[bytes] | None) -> StoredChain | None:
-    if found is None:
-        return None
-    uid, number, *bodies = found
-    return StoredChain(Position(uid, int(number)), bodies)
 
 
 def _milliseconds(seconds: float) -> int:

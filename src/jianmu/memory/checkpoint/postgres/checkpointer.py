@@ -89,11 +89,12 @@ class _PostgresRows:
             raise CheckpointSaveError("it has checkpoints already; fork into a new thread", thread_id=thread_id)
         return Position(thread, number)
 
-    def newest(self, thread_id: str) -> StoredChain | None:
-        return _chain(self._run("newest_chain", name=_name(thread_id)))
-
-    def at_step(self, thread_id: str, step: int) -> StoredChain | None:
-        return _chain(self._run("chain_at", name=_name(thread_id), step=step))
+    def chain(self, thread_id: str, step: int | None = None) -> StoredChain | None:
+        rows = self._run("chain", name=_name(thread_id), step=step)
+        if not rows:
+            return None
+        thread, number, _ = rows[-1]
+        return StoredChain(Position(thread, number), [body for *_, body in rows])
 
     def threads(self) -> list[str]:
         return [name.decode("utf-8", "surrogatepass") for (name,) in self._run("threads")]
@@ -135,13 +136,6 @@ class _PostgresRows:
 
     def _run(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
         return self._database.run(self._queries[query], parameters)
-
-
-def _chain(rows: list[tuple[Any, ...]]) -> StoredChain | None:
-    if not rows:
-        return None
-    thread, number, _ = rows[-1]
-    return StoredChain(Position(thread, number), [bytes(body) for *_, body in rows])
 
 
 def _name(thread_id: str) -> bytes:

@@ -7,32 +7,13 @@ SELECT {schema}.jianmu_append(%(thread)s, %(previous)s, %(step)s, %(whole)s, %(b
 SELECT outcome, thread, number
 FROM {schema}.jianmu_begin(%(name)s, %(step)s, %(body)s, %(token)s, %(only_first)s)
 
--- name: newest_chain
--- Reads the newest row of a thread and what it builds on, the keyframe first.
+-- name: chain
+-- Reads the newest row of a thread, or of a step of it, and what that builds on, the keyframe first.
 WITH chosen AS (
     SELECT thread, number
     FROM {schema}.jianmu_checkpoints
     WHERE thread = (SELECT number FROM {schema}.jianmu_threads WHERE name = %(name)s)
-    ORDER BY thread DESC, number DESC
-    LIMIT 1
-)
-SELECT thread, number, body
-FROM {schema}.jianmu_checkpoints
-WHERE thread = (SELECT thread FROM chosen)
-  AND number <= (SELECT number FROM chosen)
-  AND number >= (
-      SELECT max(number)
-      FROM {schema}.jianmu_checkpoints
-      WHERE thread = (SELECT thread FROM chosen) AND number <= (SELECT number FROM chosen) AND whole
-  )
-ORDER BY number
-
--- name: chain_at
--- Reads the row of a step, the one saved last, and what it builds on, the keyframe first.
-WITH chosen AS (
-    SELECT thread, number
-    FROM {schema}.jianmu_checkpoints
-    WHERE thread = (SELECT number FROM {schema}.jianmu_threads WHERE name = %(name)s) AND step = %(step)s
+      AND (%(step)s::bigint IS NULL OR step = %(step)s::bigint)
     ORDER BY thread DESC, number DESC
     LIMIT 1
 )

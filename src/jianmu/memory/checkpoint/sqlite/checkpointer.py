@@ -104,11 +104,13 @@ class _SqliteRows:
             self._run(connection, "begin", id=row, step=step, body=body, now=time.time())
         return Position(thread, row)
 
-    def newest(self, thread_id: str) -> StoredChain | None:
-        return self._chain("newest_chain", name=_name(thread_id))
-
-    def at_step(self, thread_id: str, step: int) -> StoredChain | None:
-        return self._chain("chain_at", name=_name(thread_id), step=step)
+    def chain(self, thread_id: str, step: int | None = None) -> StoredChain | None:
+        with self._database.connection() as connection:
+            rows = self._run(connection, "chain", name=_name(thread_id), step=step).fetchall()
+        if not rows:
+            return None
+        newest = rows[-1][0]
+        return StoredChain(Position(newest >> 32, newest), [body for _, body in rows])
 
     def threads(self) -> list[str]:
         with self._database.connection() as connection:
@@ -179,14 +181,6 @@ class _SqliteRows:
             return None
         number, token, holder, expires_at = row
         return number, None if token is None else LeaseRecord(token, holder, expires_at, expires_at <= time.time())
-
-    def _chain(self, query: str, **parameters: Any) -> StoredChain | None:
-        with self._database.connection() as connection:
-            rows = self._run(connection, query, **parameters).fetchall()
-        if not rows:
-            return None
-        newest = rows[-1][0]
-        return StoredChain(Position(newest >> 32, newest), [body for _, body in rows])
 
 
 def _name(thread_id: str) -> bytes:

@@ -23,36 +23,15 @@ SELECT number, token, holder, expires_at FROM jianmu_threads WHERE name = :name
 -- Finds the newest row of a thread.
 SELECT max(id) FROM jianmu_checkpoints WHERE id BETWEEN :thread << 32 AND :thread << 32 | 4294967295
 
--- name: newest_chain
--- Reads the newest row of a thread and what it builds on, the keyframe first.
+-- name: chain
+-- Reads the newest row of a thread, or of a step of it, and what that builds on, the keyframe first.
 WITH thread AS (
     SELECT number << 32 AS first, number << 32 | 4294967295 AS last FROM jianmu_threads WHERE name = :name
 ), chosen AS (
     SELECT id
     FROM jianmu_checkpoints
     WHERE id BETWEEN (SELECT first FROM thread) AND (SELECT last FROM thread)
-    ORDER BY id DESC
-    LIMIT 1
-), keyframe AS (
-    SELECT id
-    FROM jianmu_checkpoints
-    WHERE id BETWEEN (SELECT first FROM thread) AND (SELECT id FROM chosen) AND whole
-    ORDER BY id DESC
-    LIMIT 1
-)
-SELECT id, body
-FROM jianmu_checkpoints
-WHERE id BETWEEN (SELECT id FROM keyframe) AND (SELECT id FROM chosen)
-ORDER BY id
-
--- name: chain_at
--- Reads the row of a step, the one saved last, and what it builds on, the keyframe first.
-WITH thread AS (
-    SELECT number << 32 AS first, number << 32 | 4294967295 AS last FROM jianmu_threads WHERE name = :name
-), chosen AS (
-    SELECT id
-    FROM jianmu_checkpoints
-    WHERE id BETWEEN (SELECT first FROM thread) AND (SELECT last FROM thread) AND step = :step
+      AND (:step IS NULL OR step = :step)
     ORDER BY id DESC
     LIMIT 1
 ), keyframe AS (
