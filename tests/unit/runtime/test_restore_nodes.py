@@ -1,6 +1,7 @@
 """Node identity, changed trees, and nodes that need more than their attributes (R9, R24, R27)."""
 
 import asyncio
+import operator
 import threading
 import warnings
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 from py_trees import behaviours, decorators
 from py_trees.behaviour import Behaviour
 from py_trees.blackboard import Blackboard
-from py_trees.common import Access, Status
+from py_trees.common import Access, ComparisonExpression, Status
 from py_trees.composites import Selector, Sequence
+from py_trees.idioms import either_or
 from py_trees.timers import Timer
 from pydantic import BaseModel
 
@@ -282,16 +284,15 @@ def test_nodes_whose_state_can_not_be_kept_are_named():
 
 
 def test_a_random_blackboard_key_is_named():
-    class RandomKey(Behaviour):
-        def __init__(self) -> None:
-            super().__init__("k")
-            client = self.attach_blackboard_client()
-            client.register_key("6f1c0c1e-8a52-4d9b-9d3d-0a1b2c3d4e5f", Access.WRITE)
+    """The either_or idiom draws a namespace of its own unless it is given one."""
+    checks = [ComparisonExpression(name, 1, operator.eq) for name in ("a", "b")]
 
-        def update(self) -> Status:
-            return Status.SUCCESS
+    def tree(**options: Any) -> Behaviour:
+        return either_or(checks, [behaviours.Success("x"), behaviours.Success("y")], **options)
 
-    assert "drawn at random" in verify_restorable(RandomKey())[0].reason
+    assert {problem.path.split("/")[-1] for problem in verify_restorable(tree())} == {"XOR", "Enabled?"}
+    assert all("drawn at random" in problem.reason for problem in verify_restorable(tree()))
+    assert verify_restorable(tree(namespace="choice")) == []
 
 
 async def test_the_runner_warns_once_of_what_can_not_be_kept():

@@ -19,7 +19,7 @@ from jianmu.runtime.restore.snapshot import blackboard_keys
 if TYPE_CHECKING:
     from py_trees.behaviour import Behaviour
 
-_RANDOM_KEY = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+_RANDOM_KEY = re.compile(r"[0-9a-f]{8}([-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12}")
 _OWN = frozenset({"iterator"})  # every py_trees node has one and makes it anew
 
 
@@ -45,9 +45,9 @@ def _reasons(node: Behaviour) -> list[str]:
     reasons: list[str] = []
     if isinstance(node, ProbabilisticBehaviour):
         reasons.append("draws its status at random; a restored run draws anew")
-    for key in blackboard_keys(node):
-        if _RANDOM_KEY.search(key):
-            reasons.append(f"uses the blackboard key {key!r}, which is drawn at random; give it a name of its own")
+    drawn = sorted(key for key in blackboard_keys(node) if _RANDOM_KEY.search(key))
+    if drawn:
+        reasons.append(f"uses the blackboard key {drawn[0]!r}, which is drawn at random; give a namespace of your own")
     codec = codec_for(node)
     skipped = _OWN if codec is None else _OWN | codec.skips
     for name, value in vars(node).items():
