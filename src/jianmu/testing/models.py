@@ -263,7 +263,7 @@ def _handler(server: ScriptedOpenAIServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(piece.data)
                 self.wfile.flush()
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
             """Print nothing."""
 
     return Handler
