@@ -310,7 +310,7 @@ class AbilityLaws(ABC):
             _take(checkpointer, "t")
 
     def test_each_lease_has_a_higher_token(self, tmp_path: Path) -> None:
-        """R15: fencing numbers grow, also over sessions and after a failure inside the block."""
+        """R15: fencing numbers grow, over sessions, failures and deletions of the thread."""
         tokens: list[int] = []
         for _ in range(3):
             with self.opened(tmp_path) as checkpointer:
@@ -321,6 +321,10 @@ class AbilityLaws(ABC):
                 tokens += [_take(checkpointer, "t"), _take(checkpointer, "t")]
                 refuses(ZeroDivisionError, lambda checkpointer=checkpointer: _fail_inside(checkpointer))
                 tokens.append(_take(checkpointer, "t"))
+                if claims(checkpointer, DeleteCapable):
+                    save(checkpointer, "t", 1)
+                    checkpointer.delete_thread("t")
+                    tokens.append(_take(checkpointer, "t"))
                 assert tokens == sorted(set(tokens))
 
     def test_the_holder_saves_and_nobody_else(self, tmp_path: Path) -> None:
@@ -339,6 +343,24 @@ class AbilityLaws(ABC):
                 save(holder, "t", 4)
             after = save(other, "t", 5)
             assert same(load(holder.get_checkpoint("t")), after)
+
+    def test_maintenance_needs_no_lock(self, tmp_path: Path) -> None:
+        """R15: others may read, prune and delete a thread that is held; its holder keeps it."""
+        if not self.persistent:
+            return
+        with self.opened(tmp_path) as holder, self.opened(tmp_path) as other:
+            if not claims(holder, LockCapable):
+                return
+            with holder.lock("t"):
+                saved = [save(holder, "t", step) for step in range(3)]
+                if claims(other, PruneCapable):
+                    assert other.prune("t", keep_last=1) == 2
+                assert same(load(other.get_checkpoint("t")), saved[-1])
+                if claims(other, DeleteCapable):
+                    assert other.delete_thread("t")
+                refuses(ThreadLockedError, lambda: save(other, "t", 3))
+                after = save(holder, "t", 4)
+                assert same(load(other.get_checkpoint("t")), after)
 
     # -- asynchronous use -----------------------------------------------------------------------------------------
 

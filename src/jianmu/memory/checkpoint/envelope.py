@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from jianmu.memory.checkpoint.protocol import Envelope
 
 _ATOMS = frozenset({str, int, bool, type(None)})
-_MAX_DEPTH = 1000  # as deep as Python calls go; orjson refuses to write what is a quarter as deep
+_MAX_DEPTH = 250  # of a path in an error; orjson writes nothing that is deeper
 
 
 def make_checkpoint_envelope(
@@ -97,18 +95,25 @@ def write_envelope(envelope: Envelope, *, state_is_json: bool = False) -> bytes:
         raise SerializationError("step", f"{envelope['step']!r} is no whole number")
     try:
         written = orjson.dumps(envelope)
+        if all(comes_back(value) for key, value in envelope.items() if key != "state" or not state_is_json):
+            return written
     except TypeError:
-        written = b""
-    if (
-        written
-        and _misfit([value for key, value in envelope.items() if not (state_is_json and key == "state")]) is None
-    ):
-        return written
+        pass  # what follows finds out where
     raise first_failure(envelope, _write_part) or SerializationError("envelope", "it can not be written as JSON")
 
 
-def _is_step(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def comes_back(value: Any) -> bool:
+    """Tell whether a value comes back equal from JSON.
+
+    Its writer turns tuples into lists, dates into text and NaN into null without a word, so this reads what it wrote.
+
+    Raises:
+        TypeError: the value can not be written.
+    """
+    kind = type(value)
+    if kind in _ATOMS or (kind is dict and _ATOMS.issuperset(map(type, value.values()))):
+        return True
+    return orjson.loads(orjson.dumps(value)) == value
 
 
 def first_failure(envelope: Envelope, attempt: Callable[[Any], object]) -> SerializationError | None:
@@ -121,63 +126,34 @@ def first_failure(envelope: Envelope, attempt: Callable[[Any], object]) -> Seria
     Returns:
         An error that names the path of the innermost such part and says what was raised; None when there is none.
     """
-    for key, value in envelope.items():
-        failure = _innermost(value, attempt, key, 0)
-        if failure is not None:
-            return failure
-    return None
+    failures = (_innermost(value, attempt, key, 0) for key, value in envelope.items())
+    return next(filter(None, failures), None)
 
 
 def _innermost(value: Any, attempt: Callable[[Any], object], path: str, depth: int) -> SerializationError | None:
     try:
         attempt(value)
     except Exception as error:
-        parts = _parts(value) if depth < _MAX_DEPTH // 4 else ()
-        inner = (_innermost(part, attempt, path + name, depth + 1) for name, part in parts)
-        return next(filter(None, inner), None) or SerializationError(path, str(error))
+        parts = _parts(value) if depth < _MAX_DEPTH else ()
+        failures = (_innermost(part, attempt, path + name, depth + 1) for name, part in parts)
+        return next(filter(None, failures), None) or SerializationError(path, str(error))
     return None
 
 
 def _parts(value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, dict):
         return [(f".{key}" if isinstance(key, str) else f"[{key!r}]", item) for key, item in value.items()]
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [(f"[{index}]", item) for index, item in enumerate(value)]
     return []
 
 
 def _write_part(value: Any) -> None:
-    reason = _misfit([value])
-    if reason is not None:
-        raise TypeError(reason)
+    if not comes_back(value):
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise TypeError(f"{kind} is no JSON data and would come back as something else; give plain dicts and lists")
     orjson.dumps(value)
 
 
-def _misfit(level: list[Any]) -> str | None:
-    """Say why values would not come back from JSON as they are; None when they would.
-
-    JSON writers turn tuples into lists and NaN into null without a word, so asking one is not enough. This goes level
-    by level, because most values sit in the last one and are then only looked at by loops that run in C.
-    """
-    for _ in range(_MAX_DEPTH):
-        containers, floats = [], []
-        for value in level:
-            if isinstance(value, (dict, list)):
-                containers.append(value.values() if isinstance(value, dict) else value)
-            elif type(value) is float:
-                floats.append(value)
-            elif not isinstance(value, (str, int, type(None))):
-                return _reason(value)
-        if not all(map(isfinite, floats)):
-            return "NaN and infinity are no JSON numbers"
-        level = list(chain.from_iterable(containers))
-        if _ATOMS.issuperset(map(type, level)):
-            return None
-        level = [value for value in level if type(value) not in _ATOMS]
-    return "it is nested too deeply, or contains itself"
-
-
-def _reason(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "a tuple would come back as a list; give a list"
-    return f"{type(value).__module__}.{type(value).__qualname__} is no JSON data; give plain dicts, lists and text"
+def _is_step(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

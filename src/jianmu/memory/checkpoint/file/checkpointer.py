@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -16,6 +16,7 @@ from jianmu.errors import (
     CheckpointSaveError,
     ConfigurationError,
     SerializationError,
+    ThreadLockedError,
 )
 from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, PruneRule
 from jianmu.memory.checkpoint.envelope import make_checkpoint_envelope
@@ -23,6 +24,7 @@ from jianmu.memory.checkpoint.file.leases import FileLeases, LeaseFiles, unlocke
 from jianmu.memory.checkpoint.file.lines import LineFile, make_folder
 from jianmu.memory.checkpoint.file.names import stem_of
 from jianmu.memory.checkpoint.file.stored import (
+    KnownState,
     choose,
     envelope_of,
     read_checkpoints,
@@ -42,7 +44,15 @@ if TYPE_CHECKING:
     from jianmu.memory.checkpoint.protocol import Envelope
 
 _log = logging.getLogger("jianmu.checkpoint")
-_OPEN_FILES = 64
+_MAX_KEPT = 64
+
+
+class _Kept(NamedTuple):
+    """What is kept of a thread between two saves: its file, open, and what is known of it."""
+
+    file: LineFile
+    known: KnownState
+    lease: LeaseFiles
 
 
 class FileCheckpointer(AsyncTwins):
@@ -78,7 +88,7 @@ class FileCheckpointer(AsyncTwins):
     ) -> None:
         if keep_last is not None and keep_last < 1:
             raise ConfigurationError(f"keep_last is {keep_last}; keep at least 1 checkpoint, or None for all")
-        self.directory = Path(directory)
+        self.directory = Path(directory).absolute()  # a later chdir must not split a thread in two
         self._fsync = fsync
         self._keep_last = keep_last
         self._begin()
@@ -109,11 +119,14 @@ class FileCheckpointer(AsyncTwins):
         envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
         # A dump of the state manager tells its source; its values are JSON data already.
         is_json = isinstance(getattr(state_dump, "source", None), str)
-        line = self._line(thread_id, envelope, state_is_json=is_json)
-        with self._writing(thread_id, step) as file:
-            file.append(line)
-            if self._keep_last is not None and file.count() > 2 * self._keep_last:
-                _shorten(file, self._keep_last)
+        with self._saving(thread_id, step):
+            file, known, lease = self._kept_of(thread_id)
+            line = write_line(thread_id, envelope, state_is_json=is_json or known.comes_back(envelope["state"]))
+            with file:
+                self._leases.check(thread_id, lease)
+                file.append(line)
+                if self._keep_last is not None and file.count() > 2 * self._keep_last:
+                    _shorten(file, self._keep_last)
 
     def get_checkpoint(self, thread_id: str) -> Envelope | None:
         """Load the snapshot that was saved last; its cost does not depend on how many there are.
@@ -166,21 +179,22 @@ class FileCheckpointer(AsyncTwins):
         envelope = self.get_checkpoint_at(thread_id, step)
         if envelope is None:
             raise CheckpointNotFoundError("there is no such checkpoint to fork from", thread_id=thread_id, step=step)
-        line = self._line(new_thread_id, envelope, state_is_json=True)
-        with self._writing(new_thread_id, step) as file:
-            if file.size:
+        line = write_line(new_thread_id, envelope, state_is_json=True)
+        file, _, lease = self._kept_of(new_thread_id)
+        with self._saving(new_thread_id, step), file:
+            self._leases.check(new_thread_id, lease)
+            if next(read_checkpoints(file.path), None) is not None:
                 raise CheckpointSaveError("it has checkpoints already; fork into a new thread", thread_id=new_thread_id)
             file.append(line)
 
     def delete_thread(self, thread_id: str) -> bool:
-        """Delete every checkpoint of a thread, and its lock; return True if there was something to delete.
+        """Delete every checkpoint of a thread; return True if there was something to delete.
 
-        Raises:
-            ThreadLockedError: another checkpointer holds the thread's lock.
+        This needs no lock. When nobody holds the thread's lock its files are deleted too.
         """
         if not self._path(thread_id).exists():
             return False
-        with self._writing(thread_id) as file:
+        with self._saving(thread_id), self._kept_of(thread_id).file as file:
             found = file.size > 0
             file.remove()
         self._forget_lock(thread_id)
@@ -202,12 +216,11 @@ class FileCheckpointer(AsyncTwins):
 
         Raises:
             ConfigurationError: neither argument is given, ``keep_last`` is below 1, or a naive datetime.
-            ThreadLockedError: another checkpointer holds the thread's lock.
         """
         rule = PruneRule(keep_last, older_than)
         if not self._path(thread_id).exists():
             return 0
-        with self._writing(thread_id) as file:
+        with self._saving(thread_id), self._kept_of(thread_id).file as file:
             with self._reading(thread_id) as path:
                 kept, dropped = choose(read_checkpoints(path), rule)
             if dropped:
@@ -230,15 +243,15 @@ class FileCheckpointer(AsyncTwins):
             self._leases.give_back(lease, held)
 
     def close(self) -> None:
-        """Close the files that are open and not in use; the checkpointer stays usable."""
+        """Close the files that are kept open; the checkpointer stays usable."""
         with self._guard:
-            self._files = {name: opened for name, opened in self._files.items() if not opened.file.drop()}
+            self._kept.clear()
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         """Start with nothing open and nothing held; after a fork too, when all of that is the parent's."""
-        self._files: dict[str, _Opened] = {}
+        self._kept: dict[str, _Kept] = {}
         self._guard = threading.Lock()
         self._leases = FileLeases()
 
@@ -249,57 +262,33 @@ class FileCheckpointer(AsyncTwins):
         stem = str(self.directory / stem_of(thread_id))
         return LeaseFiles(f"{stem}.lock", f"{stem}.token")
 
-    def _line(self, thread_id: str, envelope: Envelope, *, state_is_json: bool) -> bytes:
-        try:
-            return write_line(thread_id, envelope, state_is_json=state_is_json)
-        except SerializationError as error:
-            raise CheckpointSaveError(str(error), thread_id=thread_id, step=envelope["step"]) from error
-
-    # ------------------------------------------------------------------ writing
-
     @contextmanager
-    def _writing(self, thread_id: str, step: int | None = None) -> Generator[LineFile]:
-        """Take a turn on a thread's file, which nobody else holds."""
+    def _saving(self, thread_id: str, step: int | None = None) -> Generator[None]:
         try:
-            with self._turn(thread_id) as opened:
-                self._leases.check(thread_id, opened.lease)
-                yield opened.file
+            yield
+        except SerializationError as error:
+            raise CheckpointSaveError(str(error), thread_id=thread_id, step=step) from error
         except OSError as error:
             message = f"{self._path(thread_id)} can not be written ({error.strerror or error}); it is as it was"
             raise CheckpointSaveError(message, thread_id=thread_id, step=step) from error
 
-    @contextmanager
-    def _turn(self, thread_id: str) -> Generator[_Opened]:
-        while True:
-            opened = self._opened(thread_id)
-            with opened.file:
-                if not opened.file.dropped:  # by another thread, which found it unused a moment ago
-                    yield opened
-                    return
-
-    def _opened(self, thread_id: str) -> _Opened:
-        """Return a thread's file; those used last stay open."""
+    def _kept_of(self, thread_id: str) -> _Kept:
+        """Return what is kept of a thread; what is kept no more closes its file when nobody uses it any more."""
+        kept = self._kept.get(thread_id)
+        if kept is not None:
+            return kept
         with self._guard:
-            opened = self._files.pop(thread_id, None)
-            if opened is None or opened.file.dropped:
-                file = LineFile(self._path(thread_id), fsync=self._fsync)
-                opened = _Opened(file, self._lease_files(thread_id))
-            self._files[thread_id] = opened
-            if len(self._files) > _OPEN_FILES:
-                self._drop_oldest()
-            return opened
-
-    def _drop_oldest(self) -> None:
-        for thread_id, opened in self._files.items():
-            if opened.file.drop():
-                del self._files[thread_id]
-                return
+            file = LineFile(self._path(thread_id), fsync=self._fsync)
+            kept = self._kept.setdefault(thread_id, _Kept(file, KnownState(), self._lease_files(thread_id)))
+            if len(self._kept) > _MAX_KEPT:
+                del self._kept[next(iter(self._kept))]
+            return kept
 
     def _take(self, thread_id: str) -> tuple[ThreadLease, FileLock]:
         files = self._lease_files(thread_id)
         try:
             if self._path(thread_id).exists():
-                with self._turn(thread_id):  # saves that are under way end first
+                with self._kept_of(thread_id).file:  # saves that are under way end first
                     return self._leases.take(thread_id, files)
             make_folder(self.directory, sync=self._fsync)
             return self._leases.take(thread_id, files)
@@ -310,11 +299,9 @@ class FileCheckpointer(AsyncTwins):
     def _forget_lock(self, thread_id: str) -> None:
         files = self._lease_files(thread_id)
         if Path(files.lock).exists() and not self._leases.holds(thread_id):
-            with unlocked(thread_id, files):
+            with suppress(ThreadLockedError), unlocked(thread_id, files):
                 Path(files.token).unlink(missing_ok=True)
                 Path(files.lock).unlink(missing_ok=True)
-
-    # ------------------------------------------------------------------ reading
 
     @contextmanager
     def _reading(self, thread_id: str | None = None) -> Generator[Path]:
@@ -331,11 +318,6 @@ class FileCheckpointer(AsyncTwins):
                 return [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.stat().st_size]
         except FileNotFoundError:
             return []
-
-
-class _Opened(NamedTuple):
-    file: LineFile
-    lease: LeaseFiles
 
 
 def _shorten(file: LineFile, keep_last: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,12 +45,10 @@ class FileLeases:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise ThreadLockedError(
-                f"another runner works on it{_describe(files)}; let it finish or stop it, then try again",
-                thread_id=thread_id,
-            ) from None
+            raise _locked(thread_id, files) from None
         try:
-            token = _read(files.token).get("token", 0) + 1
+            # The number of milliseconds since 1970, so that numbers grow even when a deleted thread is begun again.
+            token = max(_read(files.token).get("token", 0) + 1, time.time_ns() // 1_000_000)
             _write(files.token, {"token": token, "pid": os.getpid()})
             self._held[thread_id] = _look_of(files.token)
         except BaseException:
@@ -67,7 +66,7 @@ class FileLeases:
         return thread_id in self._held
 
     def check(self, thread_id: str, files: LeaseFiles) -> None:
-        """Refuse to write a thread that is not ours to write.
+        """Refuse to save a thread that is not ours to save.
 
         Raises:
             StaleWriterError: it was taken here, but somebody else took it over.
@@ -75,7 +74,7 @@ class FileLeases:
         """
         taken = self._held.get(thread_id)
         if taken is None:
-            if os.path.exists(files.lock):  # noqa: PTH110
+            if os.access(files.lock, os.F_OK):
                 with unlocked(thread_id, files):
                     pass
         elif taken != _look_of(files.token):
@@ -95,9 +94,7 @@ def unlocked(thread_id: str, files: LeaseFiles) -> Generator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise ThreadLockedError(
-            f"another writer holds its lock{_describe(files)}; this write was refused", thread_id=thread_id
-        ) from None
+        raise _locked(thread_id, files) from None
     try:
         yield
     finally:
@@ -130,6 +127,7 @@ def _look_of(path: str) -> tuple[int, int, int]:
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-def _describe(files: LeaseFiles) -> str:
+def _locked(thread_id: str, files: LeaseFiles) -> ThreadLockedError:
     pid = _read(files.token).get("pid")
-    return "" if pid is None else f" (process {pid})"
+    holder = "another runner" if pid is None else f"another runner (process {pid})"
+    return ThreadLockedError(f"{holder} works on it; let it finish or stop it, then try again", thread_id=thread_id)

@@ -45,7 +45,7 @@ class LineFile:
     """Appends lines to a file and replaces it as a whole, taking turns with every other writer of it.
 
     All writing is done inside ``with file:``, which waits for the other threads and processes and makes sure that the
-    file is still the one that its path names. The file stays open in between.
+    file is still the one that its path names. In between the file stays open, until nobody refers to this object.
 
     Args:
         path: the file; it and its folder are made by the first turn.
@@ -54,7 +54,6 @@ class LineFile:
 
     def __init__(self, path: Path, *, fsync: bool) -> None:
         self.path = path
-        self.dropped = False
         self._name = str(path)
         self._fsync = fsync
         self._turn = threading.Lock()
@@ -86,17 +85,6 @@ class LineFile:
     def __del__(self, close: Any = os.close) -> None:
         if self._fd >= 0:
             close(self._fd)
-
-    def drop(self) -> bool:
-        """Close the file for good, unless it is in use; tell whether that was done."""
-        if not self._turn.acquire(blocking=False):
-            return False
-        try:
-            self._close()
-            self.dropped = True
-        finally:
-            self._turn.release()
-        return True
 
     # -- inside a turn ----------------------------------------------------------------------------------------------
 
@@ -181,6 +169,9 @@ class LineFile:
                 found = os.stat(self._name)  # noqa: PTH116
             except FileNotFoundError:
                 found = None
+            except OSError:
+                self._close()
+                raise
             if found is not None and (found.st_dev, found.st_ino) == self._identity:
                 self._size = found.st_size
                 return

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
-from jianmu.memory.checkpoint.envelope import extract_checkpoint_payload, write_envelope
+from jianmu.memory.checkpoint.envelope import comes_back, extract_checkpoint_payload, write_envelope
 from jianmu.memory.checkpoint.file.lines import read_backwards
 from jianmu.memory.checkpoint.file.names import full_stem_of, is_cut, stem_of, thread_of
 
@@ -34,16 +34,53 @@ class StoredLine(NamedTuple):
     value: Any
 
 
+class KnownState:
+    """The lists of the state that was saved last, to look only at what is new in the next one.
+
+    They are copies, so that nobody can change them, and came back equal from JSON: what equals them does so too.
+    """
+
+    def __init__(self) -> None:
+        self._lists: dict[str, list[Any]] = {}
+
+    def comes_back(self, state: dict[str, Any]) -> bool:
+        """Tell whether a state comes back equal from JSON, and remember it."""
+        known, self._lists = self._lists, {}
+        try:
+            return all(
+                self._list_comes_back(key, cast("list[Any]", value), known.get(key, []))
+                if type(value) is list
+                else comes_back(value)
+                for key, value in state.items()
+            )
+        except TypeError:
+            return False
+
+    def _list_comes_back(self, key: str, value: list[Any], known: list[Any]) -> bool:
+        if value[: len(known)] != known:
+            known = []
+        new = value[len(known) :]
+        if new and not comes_back(new):
+            return False
+        self._lists[key] = known + _copied(new)
+        return True
+
+
 def write_line(thread_id: str, envelope: Envelope, *, state_is_json: bool) -> bytes:
     """Write an envelope as a line.
+
+    Args:
+        thread_id: the thread.
+        envelope: the envelope; it gets the line's own fields.
+        state_is_json: as in `write_envelope`.
 
     Raises:
         SerializationError: a value would not come back equal; names its path.
     """
-    line = {**envelope, _SAVED_AT: datetime.now(UTC).isoformat()}
+    envelope[_SAVED_AT] = datetime.now(UTC).isoformat()
     if is_cut(stem_of(thread_id)):
-        line[_STEM] = full_stem_of(thread_id)
-    return write_envelope(line, state_is_json=state_is_json)
+        envelope[_STEM] = full_stem_of(thread_id)
+    return write_envelope(envelope, state_is_json=state_is_json)
 
 
 def envelope_of(line: StoredLine) -> Envelope | None:
@@ -112,6 +149,13 @@ def thread_in(path: Path) -> str | None:
         if isinstance(whole, str):
             return thread_of(whole)
     return None
+
+
+def _copied(value: Any) -> Any:
+    """Copy dicts and lists; texts stay the same objects, which makes comparing fast."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in cast("dict[str, Any]", value).items()}
+    return [_copied(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _read_json(line: bytes) -> Any:
