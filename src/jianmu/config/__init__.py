@@ -1,5 +1,5 @@
 """Settings as data; nothing here builds anything."""
 
-from jianmu.config.project import ProjectConfig, RuntimeCheckpointConfig
+from jianmu.config.project import Durability, ProjectConfig, RuntimeCheckpointConfig
 
-__all__ = ["ProjectConfig", "RuntimeCheckpointConfig"]
+__all__ = ["Durability", "ProjectConfig", "RuntimeCheckpointConfig"]

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from py_trees.common import Status
 from py_trees.trees import BehaviourTree
 
-from jianmu.config import RuntimeCheckpointConfig
+from jianmu.config import Durability, RuntimeCheckpointConfig
 from jianmu.errors import CheckpointNotFoundError, CheckpointVersionError, ConfigurationError
-from jianmu.events import (
-    CheckpointRestored,
-    NodeStatusChanged,
-    RunFailed,
-    RunFinished,
-    RunnerStalled,
-    RunStarted,
-    RunSuspended,
-    StateUpdated,
-    TickFinished,
-    emit,
-    scope,
-)
+from jianmu.events import CheckpointRestored, RunStarted, emit, scope
 from jianmu.memory.checkpoint.capabilities import HistoryCapable
 from jianmu.memory.checkpoint.factory import make_checkpointer
 from jianmu.memory.checkpoint.in_memory import InMemoryCheckpointer
@@ -35,11 +22,11 @@ from jianmu.runtime.host import RunHost
 from jianmu.runtime.lock import thread_lock
 from jianmu.runtime.restore import RestorePolicy, TreeRecorder, TreeRestorer, verify_restorable
 from jianmu.runtime.result import LeafErrorPolicy, RestorabilityWarning, RunResult, SuspensionMode
-from jianmu.runtime.saver import CheckpointSaver, Durability, Snapshot
-from jianmu.runtime.wake import StallWatch, WaitPlan, WakeFlag, wait_plan
+from jianmu.runtime.session import METADATA_FORMAT, Session
+from jianmu.runtime.wake import WakeFlag
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from py_trees.behaviour import Behaviour
 
@@ -47,33 +34,7 @@ if TYPE_CHECKING:
     from jianmu.events import RuntimeEventBus
     from jianmu.memory.checkpoint.protocol import CheckpointerProtocol, Envelope
     from jianmu.runtime.host import Drive
-    from jianmu.runtime.restore import RestoreReport
     from jianmu.state import StateManager
-
-METADATA_FORMAT = 1
-MAX_SELF_TICKS = 1000
-
-
-@dataclass
-class _Run:
-    """What belongs to one call of ``run`` and is gone after it."""
-
-    thread_id: str
-    mode: SuspensionMode
-    interval: int
-    durability: Durability
-    checkpointer: CheckpointerProtocol | None
-    binding: TreeBinding
-    host: RunHost | None = None
-    saver: CheckpointSaver | None = None
-    report: RestoreReport | None = None
-    stall: StallWatch = field(default_factory=StallWatch)
-    statuses: tuple[Status, ...] = ()
-    stopping: bool = False
-    settled: bool = False
-    ticking: bool = False
-    self_ticks: int = 0
-    revision: int = 0
 
 
 class ReactiveRunner:
@@ -128,7 +89,7 @@ class ReactiveRunner:
         self._recorder: TreeRecorder | None = None
         self._warned = False
         self._private_checkpointer: CheckpointerProtocol | None = None
-        self._current: _Run | None = None
+        self._current: Session | None = None
         self._restorer: TreeRestorer | None = None
         self._drive: Drive | None = None  # set by jianmu.testing.crash to step through leaves
 
@@ -174,25 +135,29 @@ class ReactiveRunner:
         """
         mode = suspension_mode or self._suspension_mode
         checkpointer = self._checkpointer_for(checkpointer, mode)
-        run = _Run(
+        session = Session(
+            self,
+            TreeBinding(self.root),
             thread_id=_thread_for(thread_id, checkpointer),
             mode=mode,
             interval=self._interval_for(checkpoint_interval),
             durability=durability or self._checkpoint_config.durability,
             checkpointer=checkpointer,
-            binding=TreeBinding(self.root),
         )
         async with AsyncExitStack() as stack:
-            stack.enter_context(scope(bus=self.events, thread_id=run.thread_id, run_id=uuid4().hex))
-            stack.enter_context(run.binding.claimed())
-            await stack.enter_async_context(thread_lock(checkpointer, run.thread_id))
-            self._set_up(run)
-            envelope = await self._load(run, restore_policy, from_step)
-            self._begin(run, envelope, restore_policy, input_data)
+            stack.enter_context(scope(bus=self.events, thread_id=session.thread_id, run_id=uuid4().hex))
+            stack.enter_context(session.binding.claimed())
+            await stack.enter_async_context(thread_lock(checkpointer, session.thread_id))
+            self._set_up(session)
+            envelope = await self._load(session, restore_policy, from_step)
+            self._begin(session, envelope, restore_policy, input_data)
             if self._had_finished(envelope, restore_policy) and not input_data:
-                return self._result(run)
-            await stack.enter_async_context(self._running(run, input_data if envelope else None))
-            return await self._tick_until_done(run)
+                return session.result()
+            self._wake_flag.attach()
+            stack.enter_context(self._made_current(session))
+            await stack.enter_async_context(session.open())
+            self._take_input(session, input_data if envelope is not None else None)
+            return await session.tick_until_done()
 
     def wake(self) -> None:
         """Ask for a tick; from any thread, also before the run starts."""
@@ -206,18 +171,15 @@ class ReactiveRunner:
 
     def explain_wait(self) -> list[str]:
         """Say in words what the tree waits for; empty when nothing runs."""
-        run = self._current
-        if run is None or run.host is None:
-            return []
-        return [*wait_plan(run.binding.nodes).describe(), *run.host.describe()]
+        return [] if self._current is None else self._current.explain_wait()
 
     # -- approval -----------------------------------------------------------------------------------------------
 
     @property
     def pending_requests(self) -> tuple[ApprovalRequest, ...]:
         """The approval requests that are open in the current run."""
-        run = self._current
-        return () if run is None or run.host is None else run.host.desk.pending()
+        session = self._current
+        return () if session is None or session.host is None else session.host.desk.pending()
 
     def approve(
         self,
@@ -250,30 +212,29 @@ class ReactiveRunner:
         self._decide(request, False, {"args_hash": args_hash, "by": by, "reason": reason})
 
     def _decide(self, request: ApprovalRequest | str, approved: bool, details: dict[str, Any]) -> None:
-        run = self._current
-        if run is None or run.host is None:
+        session = self._current
+        if session is None or session.host is None:
             self._decisions.append((request, approved, details))
         else:
-            with scope(bus=self.events, thread_id=run.thread_id):  # the caller is no task of the run
-                run.host.decide(request, "approved" if approved else "denied", **details)
+            with scope(bus=self.events, thread_id=session.thread_id):  # the caller is no task of the run
+                session.host.decide(request, "approved" if approved else "denied", **details)
             self.wake()
 
     # -- restoring and saving -----------------------------------------------------------------------------------
 
-    def _try_restore_from_checkpoint(self, run: _Run, envelope: Envelope, policy: RestorePolicy) -> None:
+    def _try_restore_from_checkpoint(self, session: Session, envelope: Envelope, policy: RestorePolicy) -> None:
         """Put back state, metadata and tree, in this order."""
         metadata = dict(envelope["runtime_metadata"])
-        _check_format(metadata.pop("format", METADATA_FORMAT), run.thread_id)
+        _check_format(metadata.pop("format", METADATA_FORMAT), session.thread_id)
         exact = metadata.pop("tree", None)
-        metadata.pop("runner", None)
         self.state_manager.initialize(envelope["state"], restoring=True)
         self.state_manager.restore_runtime_metadata(metadata)
         self.total_tick_count = envelope["step"]
         self._restorer = TreeRestorer(self._known_tree(), policy, exact)
         self._restore_tree_status(envelope["tree"])
         self._repair_running_composite_pointers()
-        run.report = self._restorer.finish()
-        emit(_restored_event(run, envelope))
+        session.report = self._restorer.finish()
+        emit(_restored_event(session, envelope))
 
     def _restore_tree_status(self, tree_state: Mapping[str, str] | None) -> None:
         """Give each node the status it had."""
@@ -287,39 +248,25 @@ class ReactiveRunner:
 
     async def _maybe_save_checkpoint(self) -> None:
         """Save the tick that has just ended, every ``checkpoint_interval`` ticks."""
-        run = self._current
-        if run is not None and run.saver is not None and self.total_tick_count % run.interval == 0:
-            await run.saver.after_tick()
+        session = self._current
+        if session is not None and session.saver is not None and self.total_tick_count % session.interval == 0:
+            await session.saver.after_tick()
 
     async def _save_checkpoint_now(self) -> None:
         """Save at once, without waiting for the interval."""
-        run = self._current
-        if run is not None and run.saver is not None:
-            await run.saver.settle()
-            await run.saver.now()
-
-    def _take_snapshot(self, run: _Run) -> Snapshot:
-        """Copy state, tree and metadata as they are between two ticks."""
-        assert run.host is not None
-        tree = self._known_tree().snapshot()
-        metadata = {
-            **self.state_manager.runtime_metadata,
-            "format": METADATA_FORMAT,
-            "effects": run.host.journal.dump(),
-            "approvals": run.host.desk.dump(),
-            "tree": tree.exact,
-            "runner": {"status": self.root.status.name},
-        }
-        return Snapshot(self.total_tick_count, self.state_manager.dump_checkpoint(), tree.statuses, metadata)
+        session = self._current
+        if session is not None and session.saver is not None:
+            await session.saver.settle()
+            await session.saver.now()
 
     # -- before the first tick ----------------------------------------------------------------------------------
 
-    def _set_up(self, run: _Run) -> None:
+    def _set_up(self, session: Session) -> None:
         if self._recorder is None:
-            for node in reversed(run.binding.nodes):
+            for node in reversed(session.binding.nodes):
                 node.setup()
             self._recorder = TreeRecorder(self.root)  # knows the tree fresh: after setup, before its first tick
-        if run.checkpointer is not None and not self._warned:
+        if session.checkpointer is not None and not self._warned:
             self._warned = True
             problems = verify_restorable(self.root)
             if problems:
@@ -332,173 +279,63 @@ class ReactiveRunner:
         assert self._recorder is not None
         return self._recorder
 
-    async def _load(self, run: _Run, policy: RestorePolicy, from_step: int | None) -> Envelope | None:
-        checkpointer = run.checkpointer
+    async def _load(self, session: Session, policy: RestorePolicy, from_step: int | None) -> Envelope | None:
+        checkpointer = session.checkpointer
         if checkpointer is None or policy is RestorePolicy.NEVER:
             return None
         if from_step is None:
-            return await _off_loop(checkpointer, checkpointer.get_checkpoint, run.thread_id)
+            return await _off_loop(checkpointer, checkpointer.get_checkpoint, session.thread_id)
         if not isinstance(checkpointer, HistoryCapable):
             raise ConfigurationError(f"{type(checkpointer).__name__} keeps no history, so from_step can not be used")
-        envelope = await _off_loop(checkpointer, checkpointer.get_checkpoint_at, run.thread_id, from_step)
+        envelope = await _off_loop(checkpointer, checkpointer.get_checkpoint_at, session.thread_id, from_step)
         if envelope is None:
             raise CheckpointNotFoundError(
-                "there is no checkpoint of this step", thread_id=run.thread_id, step=from_step
+                "there is no checkpoint of this step", thread_id=session.thread_id, step=from_step
             )
         return envelope
 
     def _begin(
-        self, run: _Run, envelope: Envelope | None, policy: RestorePolicy, input_data: Mapping[str, Any] | None
+        self, session: Session, envelope: Envelope | None, policy: RestorePolicy, input_data: Mapping[str, Any] | None
     ) -> None:
         if envelope is not None:
-            self._try_restore_from_checkpoint(run, envelope, policy)
+            self._try_restore_from_checkpoint(session, envelope, policy)
         else:
             self.state_manager.initialize(input_data)
             self.state_manager.restore_runtime_metadata({})
             self.total_tick_count = 0
-        emit(RunStarted(thread_id=run.thread_id, root=self.root.name, restored=envelope is not None))
+        emit(RunStarted(thread_id=session.thread_id, root=self.root.name, restored=envelope is not None))
 
     def _had_finished(self, envelope: Envelope | None, policy: RestorePolicy) -> bool:
         if envelope is None or policy is RestorePolicy.STATE_ONLY:
             return False
         return self.root.status in (Status.SUCCESS, Status.FAILURE)
 
-    @asynccontextmanager
-    async def _running(self, run: _Run, more_input: Mapping[str, Any] | None) -> AsyncGenerator[None]:
-        """Own everything that runs: on every way out no task is left and the tree is stopped."""
-        self._wake_flag.attach()
-        run.host = RunHost(
+    def _make_host(self, session: Session) -> RunHost:
+        return RunHost(
             self.state_manager,
-            run.thread_id,
-            run.binding,
+            session.thread_id,
+            session.binding,
             self._on_leaf_error,
             self.wake,
             self._save_checkpoint_now,
             self._drive,
         )
-        if run.checkpointer is not None:
-            run.saver = CheckpointSaver(
-                run.checkpointer, run.thread_id, run.durability, lambda: self._take_snapshot(run)
-            )
-        unsubscribe = self.state_manager.subscribe(lambda changed: self._state_changed(run, changed))
-        self._current = run
-        run.binding.tie(run.host)
-        try:
-            if more_input:
-                self.state_manager.update(more_input)
-            self._take_decisions(run.host)
-            yield
-        except Exception as error:
-            emit(RunFailed(thread_id=run.thread_id, step=self.total_tick_count, error=repr(error)))
-            raise
-        finally:
-            unsubscribe()
-            await self._leave(run, run.host)
 
-    async def _leave(self, run: _Run, host: RunHost) -> None:
+    @contextmanager
+    def _made_current(self, session: Session) -> Generator[None]:
+        self._current = session
         try:
-            if run.durability == "exit" and run.saver is not None and not (run.saver.closed or run.settled):
-                await run.saver.now()
+            yield
         finally:
-            if run.saver is not None:
-                run.saver.closed = True
-            await host.close()
-            run.binding.untie()
             self._current = None
 
-    def _take_decisions(self, host: RunHost) -> None:
+    def _take_input(self, session: Session, more_input: Mapping[str, Any] | None) -> None:
+        assert session.host is not None
+        if more_input:
+            self.state_manager.update(more_input)
         decisions, self._decisions = self._decisions, []
         for request, approved, details in decisions:
-            host.decide(request, "approved" if approved else "denied", **details)
-
-    # -- ticking ------------------------------------------------------------------------------------------------
-
-    async def _tick_until_done(self, run: _Run) -> RunResult:
-        while True:
-            self._wake_flag.clear()
-            self._tick_once(run)
-            await self._maybe_save_checkpoint()
-            if self.root.status != Status.RUNNING:
-                return await self._finished(run)
-            plan = wait_plan(run.binding.nodes)
-            if run.stopping or self._is_suspended(run, plan):
-                return await self._paused(run)
-            await self._wake_flag.wait(self._patience(run, plan))
-
-    def _tick_once(self, run: _Run) -> None:
-        run.ticking = True
-        try:
-            self.root.tick_once()
-        except BaseException:
-            if run.saver is not None:
-                run.saver.closed = True  # half a tick must never be saved
-            raise
-        finally:
-            run.ticking = False
-        self.total_tick_count += 1
-        self._tell_tick(run)
-
-    def _tell_tick(self, run: _Run) -> None:
-        before, run.statuses = run.statuses, run.binding.statuses()
-        if run.stall.note(run.statuses, run.revision):
-            emit(RunnerStalled(waits=tuple(self.explain_wait())))
-        if self.events is None:
-            return
-        for node, old, new in zip(run.binding.nodes, before or run.statuses, run.statuses, strict=True):
-            if old is not new:
-                emit(NodeStatusChanged(path=run.binding.path_of(node), old=old.name, new=new.name))
-        emit(TickFinished(step=self.total_tick_count, status=self.root.status.name))
-
-    def _is_suspended(self, run: _Run, plan: WaitPlan) -> bool:
-        if run.mode is not SuspensionMode.YIELD or plan.moves_by_itself() or self._wake_flag.raised:
-            return False
-        return run.host is not None and run.host.only_humans_can_help()
-
-    def _patience(self, run: _Run, plan: WaitPlan) -> float | None:
-        run.self_ticks = run.self_ticks + 1 if plan.ticks_itself else 0
-        if run.self_ticks > MAX_SELF_TICKS:
-            return self._idle_interval
-        return plan.timeout(self._idle_interval)
-
-    async def _finished(self, run: _Run) -> RunResult:
-        if run.saver is not None:
-            await run.saver.settle()
-            if run.saver.saved_step != self.total_tick_count:
-                await run.saver.now()
-        run.settled = True
-        emit(RunFinished(thread_id=run.thread_id, status=self.root.status.name, step=self.total_tick_count))
-        return self._result(run)
-
-    async def _paused(self, run: _Run) -> RunResult:
-        await self._save_checkpoint_now()
-        run.settled = True
-        result = self._result(run, suspended=not run.stopping)
-        emit(
-            RunSuspended(
-                thread_id=run.thread_id,
-                step=self.total_tick_count,
-                requests=tuple(request.id for request in result.requests),
-            )
-        )
-        return result
-
-    def _state_changed(self, run: _Run, changed: Mapping[str, Any]) -> None:
-        run.revision += 1
-        if self.events is not None:
-            self.events.emit(StateUpdated(fields=tuple(changed)), thread_id=run.thread_id, step=self.total_tick_count)
-        if not run.ticking:
-            self.wake()
-
-    def _result(self, run: _Run, *, suspended: bool = False) -> RunResult:
-        return RunResult(
-            status=self.root.status,
-            thread_id=run.thread_id,
-            step=self.total_tick_count,
-            suspended=suspended,
-            requests=() if run.host is None else run.host.desk.pending(),
-            report=run.report,
-            errors=() if run.host is None else tuple(run.host.errors),
-        )
+            session.host.decide(request, "approved" if approved else "denied", **details)
 
     # -- arguments of run() -------------------------------------------------------------------------------------
 
@@ -538,11 +375,11 @@ def _check_format(found: Any, thread_id: str) -> None:
         )
 
 
-def _restored_event(run: _Run, envelope: Envelope) -> CheckpointRestored:
-    report = run.report
+def _restored_event(session: Session, envelope: Envelope) -> CheckpointRestored:
+    report = session.report
     assert report is not None
     return CheckpointRestored(
-        thread_id=run.thread_id,
+        thread_id=session.thread_id,
         has_state=True,
         has_tree_state=envelope["tree"] is not None,
         step=envelope["step"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jianmu.errors import CheckpointError, CheckpointSaveError
 from jianmu.events import CheckpointFailed, CheckpointSaved, emit
@@ -12,9 +12,8 @@ from jianmu.memory.checkpoint.capabilities import AsyncCheckpointer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jianmu.config import Durability
     from jianmu.memory.checkpoint.protocol import CheckpointerProtocol
-
-Durability: TypeAlias = Literal["sync", "async", "exit"]
 
 
 class Snapshot(NamedTuple):
