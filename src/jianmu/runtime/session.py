@@ -69,7 +69,7 @@ class Session:
         self._root = binding.root
         self._state = runner.state_manager
         self._mode = mode
-        self._durability = durability
+        self._durability: Durability = durability
         self._stall = StallWatch()
         self._statuses: tuple[Status, ...] = ()
         self._settled = False
