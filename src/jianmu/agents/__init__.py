@@ -1,6 +1,7 @@
 """Ready-made agent trees."""
 
-from jianmu.agents.react import AskModel, CallTools, ReactState, react_agent
+from jianmu.agents.calls import CallTools
+from jianmu.agents.react import AskModel, ReactState, react_agent
 
 __all__ = [
     "AskModel",

@@ -209,8 +209,10 @@ def _outgoing_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _response(answer: Any, asked: str) -> ModelResponse:
-    if not answer.choices:
-        raise ModelError(f"model {asked!r}: the answer holds no choice; the server does not speak chat completions")
+    if not getattr(answer, "choices", None):
+        raise ModelError(
+            f"model {asked!r}: the answer is no chat completion; check base_url, which usually ends in /v1"
+        )
     choice = answer.choices[0]
     said = choice.message
     calls = [
