@@ -2,6 +2,10 @@
 
 A backend claims an ability by having its methods; callers ask with ``isinstance(checkpointer, HistoryCapable)``.
 `AsyncTwins` gives a synchronous backend its asynchronous half.
+
+A backend whose saves wait for nothing but this machine says so by the class attribute ``local = True``: the runner then
+saves in line, which is quicker. Any other one is called in a worker thread, so that a slow network never stops the
+event loop.
 """
 
 from __future__ import annotations
