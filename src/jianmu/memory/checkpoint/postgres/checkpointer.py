@@ -73,9 +73,17 @@ class _PostgresRows:
     def append(
         self, thread_id: str, previous: Position, step: int, body: bytes, token: int | None, *, whole: bool
     ) -> Position | None:
-        thread, row = previous
-        ((number,),) = self._run("append", thread=thread, previous=row, step=step, whole=whole, body=body, token=token)
-        return None if number is None else Position(thread, number)
+        position = Position(previous.thread, previous.number + 1)
+        added = self._run(
+            "append",
+            thread=position.thread,
+            number=position.number,
+            step=step,
+            whole=whole,
+            body=body,
+            token=token,
+        )
+        return position if added else None
 
     def begin(self, thread_id: str, step: int, body: bytes, token: int | None, *, only_first: bool = False) -> Position:
         ((outcome, thread, number),) = self._run(
@@ -107,13 +115,15 @@ class _PostgresRows:
         self._run("cut", thread=first.thread, number=first.number, body=body)
 
     def delete(self, thread_id: str) -> bool:
-        name = _name(thread_id)
         with self._database.transaction() as connection:
-            thread = connection.execute(self._queries["lock_thread"], {"name": name}).fetchone()
+            thread = connection.execute(self._queries["lock_thread"], {"name": _name(thread_id)}).fetchone()
             if thread is None:
                 return False
-            dropped = connection.execute(self._queries["drop_rows"], {"thread": thread[0]}).fetchone()
-            connection.execute(self._queries["drop_thread"], {"name": name})
+            known = {"thread": thread[0]}
+            dropped = connection.execute(self._queries["drop_rows"], known).fetchone()
+            lease = connection.execute(self._queries["drop_thread"], known).fetchone()
+            if lease is not None:
+                connection.execute(self._queries["keep_lease"], lease)
         return dropped is not None and dropped[0] > 0
 
     def take_lease(self, thread_id: str, holder: str, span: float, dead: int | None) -> int | None:
@@ -129,7 +139,7 @@ class _PostgresRows:
 
     def release_lease(self, thread_id: str, token: int) -> None:
         self._run("drop_lease", name=_name(thread_id), token=token)
-        self._run("drop_thread", name=_name(thread_id))
+        self._run("drop_empty_thread", name=_name(thread_id))
 
     def close(self) -> None:
         self._database.close()

@@ -1,10 +1,17 @@
 -- name: append
--- Adds a row behind the thread's newest one; the number is NULL when it was refused.
-SELECT {schema}.jianmu_append(%(thread)s, %(previous)s, %(step)s, %(whole)s, %(body)s, %(token)s)
+-- Adds a row, if the one that it builds on is still the thread's newest (its number is free, and neither the thread nor
+-- that row was removed) and the thread's lease is the writer's.
+INSERT INTO {schema}.jianmu_checkpoints (thread, number, step, whole, body)
+SELECT number, %(number)s::bigint, %(step)s::bigint, %(whole)s, %(body)s
+FROM {schema}.jianmu_threads
+WHERE number = %(thread)s AND first < %(number)s AND token IS NOT DISTINCT FROM %(token)s::bigint
+FOR NO KEY UPDATE
+ON CONFLICT (thread, number) DO NOTHING
+RETURNING number
 
 -- name: begin
 -- Adds a whole envelope, whatever the thread's newest row is.
-SELECT outcome, thread, number
+SELECT outcome, p_thread, p_number
 FROM {schema}.jianmu_begin(%(name)s, %(step)s, %(body)s, %(token)s, %(only_first)s)
 
 -- name: chain
@@ -49,30 +56,44 @@ LIMIT %(limit)s::bigint
 
 -- name: cut
 -- Turns a row into a keyframe and drops the thread's rows before it.
-WITH first AS (
-    UPDATE {schema}.jianmu_checkpoints
+WITH thread AS (
+    SELECT number FROM {schema}.jianmu_threads WHERE number = %(thread)s FOR NO KEY UPDATE
+), kept AS (
+    UPDATE {schema}.jianmu_checkpoints AS c
     SET whole = true, body = %(body)s
-    WHERE thread = %(thread)s AND number = %(number)s
-    RETURNING thread, number
+    FROM thread
+    WHERE c.thread = thread.number AND c.number = %(number)s
+    RETURNING c.thread, c.number
+), noted AS (
+    UPDATE {schema}.jianmu_threads AS t SET first = kept.number FROM kept WHERE t.number = kept.thread
 )
-DELETE FROM {schema}.jianmu_checkpoints AS c
-USING first
-WHERE c.thread = first.thread AND c.number < first.number
+DELETE FROM {schema}.jianmu_checkpoints AS c USING kept WHERE c.thread = kept.thread AND c.number < kept.number
 
 -- name: lock_thread
--- Waits for the saves of a thread and holds off others until the end of the transaction.
+-- Waits for whoever writes a thread and holds off others until the end of the transaction.
 SELECT number FROM {schema}.jianmu_threads WHERE name = %(name)s FOR UPDATE
 
 -- name: drop_rows
--- Drops all rows of a thread.
+-- Drops all rows of a thread and counts them.
 WITH dropped AS (DELETE FROM {schema}.jianmu_checkpoints WHERE thread = %(thread)s RETURNING 1)
 SELECT count(*) FROM dropped
 
 -- name: drop_thread
--- Forgets a thread that has no rows and that nobody holds.
+-- Forgets a thread; gives its lease, if that is not over.
+WITH dropped AS (
+    DELETE FROM {schema}.jianmu_threads WHERE number = %(thread)s RETURNING name, token, holder, expires_at
+)
+SELECT name, token, holder, expires_at FROM dropped WHERE token IS NOT NULL AND expires_at > clock_timestamp()
+
+-- name: keep_lease
+-- Makes a thread again that somebody holds.
+INSERT INTO {schema}.jianmu_threads (name, token, holder, expires_at) VALUES (%s, %s, %s, %s)
+
+-- name: drop_empty_thread
+-- Forgets a thread that nobody holds and that never had a row.
 DELETE FROM {schema}.jianmu_threads AS t
 WHERE t.name = %(name)s
-  AND (t.token IS NULL OR t.expires_at <= clock_timestamp())
+  AND t.token IS NULL
   AND NOT EXISTS (SELECT FROM {schema}.jianmu_checkpoints AS c WHERE c.thread = t.number)
 
 -- name: take_lease
