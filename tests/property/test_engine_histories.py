@@ -1,5 +1,7 @@
 """Any sequence of saves reads back equal at every step, on every engine, with keyframes at every distance."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engines import Engine
 
 from jianmu.errors import CheckpointSaveError
-from jianmu.memory import InMemoryCheckpointer
+from jianmu.memory import EncryptedCheckpointer, InMemoryCheckpointer, SqliteCheckpointer
 
 KEYS = st.sampled_from(["a", "b", "messages", "=", "+", "-", "/"])
 ATOMS = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from([0.0, -0.0, 1.0]), st.text(max_size=3))
@@ -64,28 +66,36 @@ def everything(checkpointer: Any, threads: list[str]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("every", [None, 1, 2, 3, 50])
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(history=HISTORIES)
-def test_an_engine_agrees_with_plain_memory(engine: Engine, every: int | None, history: list[Any]) -> None:
-    """Two checkpointers on the same data and one in memory are given the same operations and know the same in the end.
+def agree(open_one: Callable[[], Any], history: list[Any]) -> None:
+    """Give two checkpointers on the same data and one in memory the same operations: they know the same in the end.
 
     Either of the two does each operation, so that each often finds that the other one wrote last.
     """
     thread = f"thread-{uuid4().hex}"
     model = InMemoryCheckpointer()
-    pair = [engine.open(keyframe_every=every), engine.open(keyframe_every=every)]
+    pair = [open_one(), open_one()]
     for who, operation in history:
         if operation == ("restart",):
             pair[who].close()
-            pair[who] = engine.open(keyframe_every=every)
+            pair[who] = open_one()
         assert apply(pair[who], thread, operation) == apply(model, thread, operation)
         assert exactly(pair[1 - who].get_checkpoint(thread)) == exactly(model.get_checkpoint(thread))
     threads = [thread, f"{thread}-fork"]
-    for checkpointer in (*pair, engine.open()):
+    for checkpointer in (*pair, open_one()):
         assert exactly(everything(checkpointer, threads)) == exactly(everything(model, threads))
         checkpointer.close()
+
+
+@pytest.mark.parametrize("every", [None, 1, 2, 3, 50])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=HISTORIES)
+def test_an_engine_agrees_with_plain_memory(engine: Engine, every: int | None, history: list[Any]) -> None:
+    agree(lambda: engine.open(keyframe_every=every), history)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=HISTORIES)
+def test_an_encrypted_engine_agrees_with_plain_memory(tmp_path: Path, history: list[Any]) -> None:
+    """Also where the wrapper's own chains of encrypted changes end in the other one's."""
+    keys = {"2026-05": b"k" * 32}
+    agree(lambda: EncryptedCheckpointer(SqliteCheckpointer(tmp_path / "c.db", keyframe_every=3), keys), history)
