@@ -49,8 +49,8 @@ class RuntimeCheckpointConfig:
             raise ConfigurationError(f"unknown durability {self.durability!r}; there are {', '.join(DURABILITIES)}")
         if type(self.interval) is not int or self.interval < 1:
             raise ConfigurationError(f"checkpoint interval is {self.interval!r}; it must be a whole number, at least 1")
-        if self.keep_last is not None and self.keep_last < 1:
-            raise ConfigurationError(f"keep_last is {self.keep_last}; keep at least 1 checkpoint, or None for all")
+        if self.keep_last is not None and (type(self.keep_last) is not int or self.keep_last < 1):
+            raise ConfigurationError(f"keep_last is {self.keep_last!r}; keep at least 1 checkpoint, or None for all")
         if self.backend in ("postgres", "redis") and not self.url:
             raise ConfigurationError(f"checkpoint backend {self.backend!r} needs url=...")
 

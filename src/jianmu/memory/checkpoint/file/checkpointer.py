@@ -27,6 +27,7 @@ from jianmu.memory.checkpoint.file.stored import (
     KnownState,
     choose,
     envelope_of,
+    has_content,
     read_checkpoints,
     read_lines,
     saved_at,
@@ -142,8 +143,14 @@ class FileCheckpointer(AsyncTwins):
 
     def list_threads(self) -> list[str]:
         """Return all thread ids, sorted."""
-        with self._reading():
-            return sorted(filter(None, map(thread_in, self._files_on_disk())))
+        try:
+            with os.scandir(self.directory) as entries:
+                files = [Path(entry.path) for entry in entries if entry.name.endswith(".jsonl")]
+            return sorted(filter(None, map(thread_in, filter(has_content, files))))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise CheckpointLoadError(f"{self.directory} can not be read ({error.strerror or error})") from error
 
     def list_checkpoints(
         self, thread_id: str, *, limit: int | None = None, before: int | None = None
@@ -304,20 +311,13 @@ class FileCheckpointer(AsyncTwins):
                 Path(files.lock).unlink(missing_ok=True)
 
     @contextmanager
-    def _reading(self, thread_id: str | None = None) -> Generator[Path]:
-        path = self.directory if thread_id is None else self._path(thread_id)
+    def _reading(self, thread_id: str) -> Generator[Path]:
+        path = self._path(thread_id)
         try:
             yield path
         except OSError as error:
             message = f"{path} can not be read ({error.strerror or error})"
             raise CheckpointLoadError(message, thread_id=thread_id) from error
-
-    def _files_on_disk(self) -> list[Path]:
-        try:
-            with os.scandir(self.directory) as entries:
-                return [Path(e.path) for e in entries if e.name.endswith(".jsonl") and e.stat().st_size]
-        except FileNotFoundError:
-            return []
 
 
 def _shorten(file: LineFile, keep_last: int) -> None:

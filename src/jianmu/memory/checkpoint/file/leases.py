@@ -6,9 +6,8 @@ import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
 from filelock import FileLock, Timeout
 
 from jianmu.errors import StaleWriterError, ThreadLockedError
@@ -47,9 +46,9 @@ class FileLeases:
         except Timeout:
             raise _locked(thread_id, files) from None
         try:
-            # The number of milliseconds since 1970, so that numbers grow even when a deleted thread is begun again.
-            token = max(_read(files.token).get("token", 0) + 1, time.time_ns() // 1_000_000)
-            _write(files.token, {"token": token, "pid": os.getpid()})
+            # Microseconds since 1970: numbers grow even when a deleted thread is begun again.
+            token = max(_last_lease(files.token).token + 1, time.time_ns() // 1000)
+            _note(files.token, _Last(token, os.getpid()))
             self._held[thread_id] = _look_of(files.token)
         except BaseException:
             lock.release()
@@ -106,16 +105,24 @@ def _kernel_lock(path: str) -> FileLock:
     return FileLock(path, thread_local=False, mode=0o600)
 
 
-def _read(path: str) -> dict[str, Any]:
+class _Last(NamedTuple):
+    """Who took a thread last, as its number's file tells."""
+
+    token: int
+    pid: int | None
+
+
+def _last_lease(path: str) -> _Last:
     try:
-        return orjson.loads(Path(path).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
+        token, pid = map(int, Path(path).read_text("ascii").split())
+    except (FileNotFoundError, ValueError):  # it was damaged: then the machine fell, and nobody holds the thread
+        return _Last(0, None)
+    return _Last(token, pid)
 
 
-def _write(path: str, content: dict[str, Any]) -> None:
+def _note(path: str, last: _Last) -> None:
     draft = Path(f"{path}.draft")
-    draft.write_bytes(orjson.dumps(content))
+    draft.write_text(f"{last.token} {last.pid}\n", "ascii")
     draft.replace(path)
 
 
@@ -128,6 +135,6 @@ def _look_of(path: str) -> tuple[int, int, int]:
 
 
 def _locked(thread_id: str, files: LeaseFiles) -> ThreadLockedError:
-    pid = _read(files.token).get("pid")
+    pid = _last_lease(files.token).pid
     holder = "another runner" if pid is None else f"another runner (process {pid})"
     return ThreadLockedError(f"{holder} works on it; let it finish or stop it, then try again", thread_id=thread_id)

@@ -7,6 +7,7 @@ thread, one more tells that.
 from __future__ import annotations
 
 import json
+import stat
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -137,6 +138,15 @@ def choose(newest_first: Iterable[StoredLine], rule: PruneRule) -> tuple[list[tu
         else:
             dropped += 1
     return kept[::-1], dropped
+
+
+def has_content(path: Path) -> bool:
+    """Tell whether a path is a file with something in it; one that was just deleted has nothing."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0
 
 
 def thread_in(path: Path) -> str | None:

@@ -1,0 +1,42 @@
+"""InMemoryCheckpointer keeps copies of whatever can be copied."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from jianmu.errors import CheckpointSaveError
+from jianmu.memory import InMemoryCheckpointer
+
+
+def test_it_keeps_more_than_json() -> None:
+    """R17: deep copies, so a set stays a set and a tuple a tuple."""
+    checkpointer = InMemoryCheckpointer()
+    state: dict[str, Any] = {"tags": {"x"}, "pair": (1, [2])}
+    checkpointer.save_checkpoint("t", 1, state)
+    state["tags"].add("y")
+    state["pair"][1].append(3)
+    read = checkpointer.get_checkpoint("t")
+    assert read["state"] == {"tags": {"x"}, "pair": (1, [2])}
+    read["state"]["tags"].clear()
+    assert checkpointer.get_checkpoint("t")["state"]["tags"] == {"x"}
+
+
+def test_what_can_not_be_copied_names_its_path() -> None:
+    """R18."""
+    checkpointer = InMemoryCheckpointer()
+    checkpointer.save_checkpoint("t", 1, {"a": 1})
+    with pytest.raises(CheckpointSaveError, match=r"thread 't', step 2: state\.a\[1\]\.lock: cannot pickle"):
+        checkpointer.save_checkpoint("t", 2, {"a": [0, {"lock": threading.Lock()}]})
+    assert checkpointer.get_checkpoint("t")["step"] == 1
+
+
+def test_two_of_them_share_nothing() -> None:
+    """R17."""
+    first, second = InMemoryCheckpointer(), InMemoryCheckpointer()
+    first.save_checkpoint("t", 1, {})
+    assert second.get_checkpoint("t") is None
+    with first.lock("t"), second.lock("t"):
+        pass
