@@ -82,7 +82,7 @@ def test_processes_that_shorten_the_file_lose_nothing_new(tmp_path: Path, count:
 
 
 def test_the_lock_of_another_process(tmp_path: Path) -> None:
-    """R15: its holder is named and alone may save; when it is killed the lock is free at once, under a higher number."""
+    """R15: its holder is named and alone may save; killed, it leaves the lock free at once, with a higher number."""
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
