@@ -31,9 +31,9 @@ class Played:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
         started = time.monotonic()
         ran = subprocess.run(
-            [sys.executable, "-W", "error", DEMO],
+            [sys.executable, DEMO],
             cwd=cwd,
-            env=kept | {"HOME": str(cwd), "PYTHONIOENCODING": "utf-8"} | variables,
+            env=kept | {"HOME": str(cwd), "PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "error"} | variables,
             capture_output=True,
             encoding="utf-8",
             timeout=120,

@@ -102,9 +102,9 @@ class CallTools(AsyncBehaviour):
         for alone, batch in groupby(jobs, key=self._runs_alone):
             for part in ([job] for job in batch) if alone else [list(batch)]:
                 done += await self._side_by_side(self._answered, part)
+        self.state.update(messages=[_told(job, one.message) for job, one in zip(jobs, done, strict=True)])
         for update in (update for one in done for update in one.updates):
             self.state.update(update)
-        self.state.update(messages=[_told(job, one.message) for job, one in zip(jobs, done, strict=True)])
         return Status.SUCCESS
 
     # -- people -------------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ ARGUMENTS = {"double": {"number": 1}, "pay": {"amount": 1}, "nothing": {}}
     )
 )
 def test_every_call_has_exactly_one_result_in_its_place(turns):
-    """R45: whatever is called, known or not, approved or not, under whatever id."""
+    """Whatever is called, known or not, approved or not, under whatever id."""
     script = [[call(name, call_id, **ARGUMENTS[name]) for name, call_id, _ in turn] for turn in turns]
     verdicts = iter([good for turn in turns for name, _, good in turn if name == "pay"])
     agent = Agent(ScriptedModel([*script, "done"]), [double, pay])
@@ -403,6 +403,13 @@ class Note(Tool):
         assert context.state is not None
         context.state.update(messages=[Message.user(f"noted {text}")])
         return text
+
+
+async def test_what_tools_write_to_the_state_comes_after_all_results_in_the_order_of_the_calls():
+    agent = Agent(ScriptedModel([[call("note", "a", text="one"), call("note", "b", text="two")], "done"]), [Note({})])
+    assert await agent.run() == Status.SUCCESS
+    texts = [message.text for message in agent.state.get("messages")]
+    assert texts == ["go", "", "one", "two", "noted one", "noted two", "done"]
 
 
 async def test_what_tools_write_to_the_state_survives_a_crash_in_the_order_of_the_calls():
