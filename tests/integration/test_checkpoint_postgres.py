@@ -87,6 +87,27 @@ def test_a_connection_that_died_is_replaced(postgres_url: str, postgres_schema: 
         assert [info.step for info in checkpointer.list_checkpoints("chat")] == [5, 4, 3, 2, 1]
 
 
+def test_a_server_that_fell_back_to_older_data_is_noticed(postgres_url: str, postgres_schema: str) -> None:
+    """After a failover that lost saves, nothing is built on a row that is not the one it is taken for."""
+    url, table = postgres_url, f"{postgres_schema}.jianmu_checkpoints"
+    with (
+        PostgresCheckpointer(url, schema=postgres_schema, keyframe_every=100) as survivor,
+        PostgresCheckpointer(url, schema=postgres_schema, keyframe_every=100) as other,
+    ):
+        for step in range(1, 6):
+            survivor.save_checkpoint("chat", step, {"a": [*range(step)]})
+        sql(url, f"DELETE FROM {table} WHERE number > 3")
+        survivor.save_checkpoint("chat", 6, {"a": [*range(6)]})
+        assert survivor.get_checkpoint("chat")["state"] == {"a": [*range(6)]}  # pyright: ignore[reportOptionalSubscript]
+        survivor.save_checkpoint("chat", 7, {"a": [*range(7)]})
+        sql(url, f"DELETE FROM {table} WHERE number > 3")
+        for step in (4, 5):
+            other.save_checkpoint("chat", step, {"b": step})
+        survivor.save_checkpoint("chat", 8, {"a": [*range(8)]})
+        states = {info.step: other.get_checkpoint_at("chat", info.step) for info in other.list_checkpoints("chat")}
+        assert [states[step]["state"] for step in (4, 5, 8)] == [{"b": 4}, {"b": 5}, {"a": [*range(8)]}]
+
+
 def test_a_server_that_is_not_there_is_an_error_without_the_password() -> None:
     with pytest.raises(CheckpointLoadError) as caught:
         PostgresCheckpointer("postgresql://me:hush@127.0.0.1:1/none?connect_timeout=1", timeout=0.2)

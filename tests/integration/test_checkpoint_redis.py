@@ -83,6 +83,25 @@ def test_scripts_that_the_server_forgot_are_sent_again(redis_url: str, redis_pre
         assert [info.step for info in checkpointer.list_checkpoints("chat")] == [3, 2, 1]
 
 
+def test_a_server_that_fell_back_to_older_data_is_noticed(redis_url: str, redis_prefix: str) -> None:
+    """After a failover that lost saves, nothing is built on a row that is not the one it is taken for."""
+    with (
+        RedisCheckpointer(redis_url, prefix=redis_prefix, keyframe_every=100) as survivor,
+        RedisCheckpointer(redis_url, prefix=redis_prefix, keyframe_every=100) as other,
+        redis.Redis.from_url(redis_url) as client,
+    ):
+        keys = [f"{redis_prefix}:{{chat}}:{part}" for part in ("info", "rows", "heads", "steps")]
+        survivor.save_checkpoint("chat", 1, {"a": [*range(100)]})
+        copy = [client.dump(key) for key in keys]
+        survivor.save_checkpoint("chat", 2, {"a": [*range(101)]})
+        for key, content in zip(keys, copy, strict=True):
+            client.restore(key, 0, content, replace=True)
+        other.save_checkpoint("chat", 2, {"b": 2})
+        survivor.save_checkpoint("chat", 3, {"a": [*range(102)]})
+        assert other.get_checkpoint("chat")["state"] == {"a": [*range(102)]}
+        assert other.get_checkpoint_at("chat", 2)["state"] == {"b": 2}
+
+
 def test_newer_keys_are_refused(redis_url: str, redis_prefix: str) -> None:
     with redis.Redis.from_url(redis_url) as client:
         client.set(f"{redis_prefix}:version", 99)

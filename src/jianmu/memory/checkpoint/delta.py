@@ -46,10 +46,18 @@ _CHAIN_COST = 64 * _ROW_COST  # a chain of small patches may grow to about this 
 
 
 class Position(NamedTuple):
-    """Where a row stands: the engine's key of the thread, never used again, and a number that grows along it."""
+    """Where a row stands.
+
+    Attributes:
+        thread: the engine's key of the thread, never used again.
+        number: grows along the thread.
+        mark: tells the row from another one that came to have its number, as when a server fell back to an older copy
+            of its data; an engine without such servers needs none.
+    """
 
     thread: Any
     number: int
+    mark: int = 0
 
 
 class Chain(NamedTuple):

@@ -189,7 +189,7 @@ class EngineCheckpointer(AsyncTwins):
     def get_checkpoint_at(self, thread_id: str, step: int) -> Envelope | None:
         """Load the checkpoint of one step (the one saved last, if it was saved twice), or None."""
         with self._loading(thread_id, step):
-            stored = self._rows.chain(thread_id, step) if -_STEPS <= step < _STEPS else None
+            stored = self._chain_at(thread_id, step)
             return None if stored is None else extract_checkpoint_payload(read_chain(stored.bodies))
 
     def list_threads(self) -> list[str]:
@@ -223,13 +223,12 @@ class EngineCheckpointer(AsyncTwins):
             CheckpointSaveError: the new thread already has checkpoints.
         """
         with self._loading(thread_id, step):
-            stored = self._rows.chain(thread_id, step)
+            stored = self._chain_at(thread_id, step)
+            body = b"" if stored is None else orjson.dumps(read_chain(stored.bodies))
         if stored is None:
             raise CheckpointNotFoundError("there is no such checkpoint to fork from", thread_id=thread_id, step=step)
-        envelope = read_chain(stored.bodies)
         with self._saving(new_thread_id, step):
-            token = self._leases.token(new_thread_id)
-            self._rows.begin(new_thread_id, step, orjson.dumps(envelope), token, only_first=True)
+            self._rows.begin(new_thread_id, step, body, self._leases.token(new_thread_id), only_first=True)
 
     def delete_thread(self, thread_id: str) -> bool:
         """Delete every checkpoint of a thread; return True if there was something to delete."""
@@ -260,10 +259,11 @@ class EngineCheckpointer(AsyncTwins):
             first = min(kept, key=lambda row: row.number, default=None)
             dropped = [row for row in rows if first is not None and row.number < first.number]
             stored = self._rows.chain(thread_id, first.step) if first is not None and dropped else None
+            body = b"" if stored is None else orjson.dumps(read_chain(stored.bodies))
         if first is None or stored is None or stored.position.number != first.number:
             return 0  # there is nothing to drop, or somebody else pruned or saved this step meanwhile
         with self._saving(thread_id):
-            self._rows.cut(thread_id, stored.position, orjson.dumps(read_chain(stored.bodies)))
+            self._rows.cut(thread_id, stored.position, body)
         return len(dropped)
 
     @contextmanager
@@ -310,6 +310,9 @@ class EngineCheckpointer(AsyncTwins):
             position = self._rows.begin(thread_id, step, row.body, token)
         self._baselines.put(thread_id, Baseline(position, row.chain, picture))
 
+    def _chain_at(self, thread_id: str, step: int) -> StoredChain | None:
+        return self._rows.chain(thread_id, step) if -_STEPS <= step < _STEPS else None
+
     def _stored_baseline(self, thread_id: str) -> Baseline | None:
         stored = self._rows.chain(thread_id)
         return None if stored is None else Baseline.stored(*stored)
@@ -329,6 +332,8 @@ class EngineCheckpointer(AsyncTwins):
     def _loading(self, thread_id: str | None = None, step: int | None = None) -> Generator[None]:
         try:
             yield
+        except CheckpointLoadError as error:
+            raise CheckpointLoadError(str(error), thread_id=thread_id, step=step) from error
         except self._rows.failures as error:
             raise CheckpointLoadError(f"the storage failed: {error}", thread_id=thread_id, step=step) from error
 

@@ -4,7 +4,8 @@ A thread has four keys, and a fifth while somebody holds it; they share a hash t
 node::
 
     jianmu:{thread}:info    hash   uid: another one each time the thread is made; last: number of the newest row;
-                                   base: number of its keyframe
+                                   mark: random, tells that row from another one that got its number after a lossy
+                                   failover; base: number of its keyframe
     jianmu:{thread}:rows    hash   number -> body, an envelope or a patch as JSON
     jianmu:{thread}:heads   hash   number -> "base saved_at", the latter in milliseconds
     jianmu:{thread}:steps   zset   step -> number of the row that saved it last
@@ -19,6 +20,7 @@ What must happen at once is one Lua script. Ids reach the scripts only as keys a
 from __future__ import annotations
 
 import re
+from random import getrandbits
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -50,8 +52,8 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
-local function store(number, base, step, body, ttl)
-    redis.call('HSET', info, 'last', number, 'base', base)
+local function store(number, mark, base, step, body, ttl)
+    redis.call('HSET', info, 'last', number, 'mark', mark, 'base', base)
     redis.call('HSET', rows, number, body)
     redis.call('HSET', heads, number, base .. ' ' .. text(now()))
     redis.call('ZADD', steps, number, step)
@@ -61,28 +63,28 @@ local function store(number, base, step, body, ttl)
 end
 """
 
-# ARGV: uid, previous, step, whole, body, token, ttl. Gives the new row's number, or nothing when it was refused.
+# ARGV: uid, previous, its mark, the new mark, step, whole, body, token, ttl. Gives the new row's number, or nothing.
 _APPEND = """
-if (redis.call('HGET', lease, 'token') or '') ~= ARGV[6] then return false end
-local known = redis.call('HMGET', info, 'uid', 'last', 'base')
-if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] then return false end
+if (redis.call('HGET', lease, 'token') or '') ~= ARGV[8] then return false end
+local known = redis.call('HMGET', info, 'uid', 'last', 'mark', 'base')
+if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] or known[3] ~= ARGV[3] then return false end
 local number = text(known[2] + 1)
-store(number, ARGV[4] == '1' and number or known[3], ARGV[3], ARGV[5], ARGV[7])
+store(number, ARGV[4], ARGV[6] == '1' and number or known[4], ARGV[5], ARGV[7], ARGV[9])
 return number
 """
 
-# ARGV: uid for a new thread, step, body, token, only_first, ttl. Gives the outcome, the uid and the number.
+# ARGV: uid for a new thread, mark, step, body, token, only_first, ttl. Gives the outcome, the uid and the number.
 _BEGIN = """
 local held = redis.call('HMGET', lease, 'token', 'expires')
-if ARGV[4] ~= '' and held[1] ~= ARGV[4] then return {'stale'} end
-if ARGV[4] == '' and held[1] and tonumber(held[2]) > now() then return {'locked'} end
+if ARGV[5] ~= '' and held[1] ~= ARGV[5] then return {'stale'} end
+if ARGV[5] == '' and held[1] and tonumber(held[2]) > now() then return {'locked'} end
 local known = redis.call('HMGET', info, 'uid', 'last')
-if ARGV[5] == '1' and known[1] then return {'exists'} end
-if ARGV[4] == '' then redis.call('DEL', lease) end
+if ARGV[6] == '1' and known[1] then return {'exists'} end
+if ARGV[5] == '' then redis.call('DEL', lease) end
 local uid = known[1] or ARGV[1]
 local number = text((known[2] or 0) + 1)
 redis.call('HSET', info, 'uid', uid)
-store(number, number, ARGV[2], ARGV[3], ARGV[6])
+store(number, ARGV[2], number, ARGV[3], ARGV[4], ARGV[7])
 return {'stored', uid, number}
 """
 
@@ -92,7 +94,8 @@ local number = ARGV[1] == '' and redis.call('HGET', info, 'last') or redis.call(
 if not number then return false end
 number = text(number)
 local base = string.match(redis.call('HGET', heads, number), '^%d+')
-local found = {redis.call('HGET', info, 'uid'), number}
+local known = redis.call('HMGET', info, 'uid', 'last', 'mark')
+local found = {known[1], number, known[2] == number and known[3] or '0'}
 for at = base, number do table.insert(found, redis.call('HGET', rows, text(at))) end
 return found
 """
@@ -231,14 +234,14 @@ class _RedisRows:
     def append(
         self, thread_id: str, previous: Position, step: int, body: bytes, token: int | None, *, whole: bool
     ) -> Position | None:
-        uid, row = previous
-        held = "" if token is None else token
-        number = self._append(self._keys(thread_id), (uid, row, step, int(whole), body, held, self._ttl))
-        return None if number is None else Position(uid, int(number))
+        held, mark = "" if token is None else token, getrandbits(63)
+        arguments = (*previous, mark, step, int(whole), body, held, self._ttl)
+        number = self._append(self._keys(thread_id), arguments)
+        return None if number is None else Position(previous.thread, int(number), mark)
 
     def begin(self, thread_id: str, step: int, body: bytes, token: int | None, *, only_first: bool = False) -> Position:
-        held = "" if token is None else token
-        arguments = (uuid4().hex, step, body, held, int(only_first), self._ttl)
+        held, mark = "" if token is None else token, getrandbits(63)
+        arguments = (uuid4().hex, mark, step, body, held, int(only_first), self._ttl)
         outcome, *position = self._begin(self._keys(thread_id), arguments)
         if outcome == b"stale":
             raise stale_writer(thread_id, token)
@@ -247,14 +250,14 @@ class _RedisRows:
         if outcome == b"exists":
             raise CheckpointSaveError("it has checkpoints already; fork into a new thread", thread_id=thread_id)
         uid, number = position
-        return Position(uid, int(number))
+        return Position(uid, int(number), mark)
 
     def chain(self, thread_id: str, step: int | None = None) -> StoredChain | None:
         found = self._chain(self._keys(thread_id), ("" if step is None else step,))
         if found is None:
             return None
-        uid, number, *bodies = found
-        return StoredChain(Position(uid, int(number)), bodies)
+        uid, number, mark, *bodies = found
+        return StoredChain(Position(uid, int(number), int(mark)), bodies)
 
     def threads(self) -> list[str]:
         head, tail = f"{self._prefix}:{{", "}:info"

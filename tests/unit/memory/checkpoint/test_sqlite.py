@@ -119,7 +119,7 @@ def test_damaged_rows_are_an_error_that_names_the_thread(tmp_path: Path) -> None
         connection = sqlite3.connect(tmp_path / "c.db", isolation_level=None)
         connection.execute("UPDATE jianmu_checkpoints SET body = x'7b'")
         connection.close()
-        with pytest.raises(CheckpointLoadError, match="damaged"):
+        with pytest.raises(CheckpointLoadError, match=r"'chat'.*damaged"):
             checkpointer.get_checkpoint("chat")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import getrandbits
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from jianmu.errors import CheckpointSaveError
@@ -73,11 +74,13 @@ class _PostgresRows:
     def append(
         self, thread_id: str, previous: Position, step: int, body: bytes, token: int | None, *, whole: bool
     ) -> Position | None:
-        position = Position(previous.thread, previous.number + 1)
+        position = Position(previous.thread, previous.number + 1, getrandbits(63))
         added = self._run(
             "append",
             thread=position.thread,
-            number=position.number,
+            previous=previous.number,
+            previous_mark=previous.mark,
+            mark=position.mark,
             step=step,
             whole=whole,
             body=body,
@@ -86,8 +89,9 @@ class _PostgresRows:
         return position if added else None
 
     def begin(self, thread_id: str, step: int, body: bytes, token: int | None, *, only_first: bool = False) -> Position:
+        mark = getrandbits(63)
         ((outcome, thread, number),) = self._run(
-            "begin", name=_name(thread_id), step=step, body=body, token=token, only_first=only_first
+            "begin", name=_name(thread_id), mark=mark, step=step, body=body, token=token, only_first=only_first
         )
         if outcome == "stale":
             raise stale_writer(thread_id, token)
@@ -95,14 +99,14 @@ class _PostgresRows:
             raise locked(thread_id)
         if outcome == "exists":
             raise CheckpointSaveError("it has checkpoints already; fork into a new thread", thread_id=thread_id)
-        return Position(thread, number)
+        return Position(thread, number, mark)
 
     def chain(self, thread_id: str, step: int | None = None) -> StoredChain | None:
         rows = self._run("chain", name=_name(thread_id), step=step)
         if not rows:
             return None
-        thread, number, _ = rows[-1]
-        return StoredChain(Position(thread, number), [body for *_, body in rows])
+        thread, number, mark, _ = rows[-1]
+        return StoredChain(Position(thread, number, mark), [body for *_, body in rows])
 
     def threads(self) -> list[str]:
         return [name.decode("utf-8", "surrogatepass") for (name,) in self._run("threads")]

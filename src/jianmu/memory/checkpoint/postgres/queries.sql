@@ -1,18 +1,19 @@
 -- name: append
--- Adds a row, if the one that it builds on is still the thread's newest (its number is free, and neither the thread nor
--- that row was removed) and the thread's lease is the writer's.
-INSERT INTO {schema}.jianmu_checkpoints (thread, number, step, whole, body)
-SELECT number, %(number)s::bigint, %(step)s::bigint, %(whole)s, %(body)s
-FROM {schema}.jianmu_threads
-WHERE number = %(thread)s AND first < %(number)s AND token IS NOT DISTINCT FROM %(token)s::bigint
-FOR NO KEY UPDATE
+-- Adds a row, if the one that it builds on is there and still the thread's newest (its number is free, and the thread
+-- was neither deleted nor cut behind it) and the thread's lease is the writer's.
+INSERT INTO {schema}.jianmu_checkpoints (thread, number, mark, step, whole, body)
+SELECT t.number, c.number + 1, %(mark)s::bigint, %(step)s::bigint, %(whole)s, %(body)s
+FROM {schema}.jianmu_threads AS t
+JOIN {schema}.jianmu_checkpoints AS c ON c.thread = t.number AND c.number = %(previous)s AND c.mark = %(previous_mark)s
+WHERE t.number = %(thread)s AND t.first <= %(previous)s AND t.token IS NOT DISTINCT FROM %(token)s::bigint
+FOR NO KEY UPDATE OF t
 ON CONFLICT (thread, number) DO NOTHING
 RETURNING number
 
 -- name: begin
 -- Adds a whole envelope, whatever the thread's newest row is.
 SELECT outcome, p_thread, p_number
-FROM {schema}.jianmu_begin(%(name)s, %(step)s, %(body)s, %(token)s, %(only_first)s)
+FROM {schema}.jianmu_begin(%(name)s, %(mark)s, %(step)s, %(body)s, %(token)s, %(only_first)s)
 
 -- name: chain
 -- Reads the newest row of a thread, or of a step of it, and what that builds on, the keyframe first.
@@ -24,7 +25,7 @@ WITH chosen AS (
     ORDER BY thread DESC, number DESC
     LIMIT 1
 )
-SELECT thread, number, body
+SELECT thread, number, mark, body
 FROM {schema}.jianmu_checkpoints
 WHERE thread = (SELECT thread FROM chosen)
   AND number <= (SELECT number FROM chosen)

@@ -123,7 +123,7 @@ class _SqliteRows:
             return [StoredRow(*row) for row in rows]
 
     def cut(self, thread_id: str, first: Position, body: bytes) -> None:
-        thread, row = first
+        thread, row, _ = first
         with self._database.transaction() as connection:
             if self._run(connection, "make_keyframe", id=row, body=body).rowcount:
                 self._run(connection, "drop_before", thread=thread, id=row)

@@ -17,6 +17,7 @@ CREATE SEQUENCE {schema}.jianmu_fence AS bigint;
 CREATE TABLE {schema}.jianmu_checkpoints (
     thread   bigint NOT NULL,
     number   bigint NOT NULL,
+    mark     bigint NOT NULL,   -- random; tells a row from another one that got its number after a lossy failover
     step     bigint NOT NULL,
     whole    boolean NOT NULL,  -- true: the body is an envelope, a keyframe; false: it is a patch on the row before
     saved_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -30,7 +31,7 @@ ALTER TABLE {schema}.jianmu_checkpoints ALTER COLUMN body SET STORAGE EXTERNAL;
 -- Adds a whole envelope, and makes the thread when it is new. The outcome is 'stored', 'stale' (the writer's lease was
 -- lost), 'locked' (somebody else holds the thread) or 'exists' (the row should have been the first).
 CREATE FUNCTION {schema}.jianmu_begin(
-    p_name bytea, p_step bigint, p_body bytea, p_token bigint, p_only_first boolean,
+    p_name bytea, p_mark bigint, p_step bigint, p_body bytea, p_token bigint, p_only_first boolean,
     OUT outcome text, OUT p_thread bigint, OUT p_number bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,8 +60,8 @@ BEGIN
         outcome := 'stored';
         p_thread := known.number;
         p_number := coalesce(newest, 0) + 1;
-        INSERT INTO {schema}.jianmu_checkpoints (thread, number, step, whole, body)
-        VALUES (p_thread, p_number, p_step, true, p_body);
+        INSERT INTO {schema}.jianmu_checkpoints (thread, number, mark, step, whole, body)
+        VALUES (p_thread, p_number, p_mark, p_step, true, p_body);
     END IF;
 END
 $$;
