@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from jianmu.errors import CheckpointNotFoundError, CheckpointSaveError, ThreadLockedError
 from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, PruneRule, ThreadLease
 from jianmu.memory.checkpoint.envelope import (
+    copied,
     extract_checkpoint_payload,
     first_failure,
     make_checkpoint_envelope,
@@ -58,18 +58,18 @@ class InMemoryCheckpointer(AsyncTwins):
         """
         envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
         try:
-            copied = copy.deepcopy(envelope)
+            kept = copied(envelope)
         except Exception as error:
-            where = first_failure(envelope, copy.deepcopy) or error
+            where = first_failure(envelope, copied) or error
             raise CheckpointSaveError(str(where), thread_id=thread_id, step=step) from error
         with self._guard:
             steps = self._threads.setdefault(thread_id, {})
             steps.pop(step, None)
-            steps[step] = _Saved(copied, datetime.now(UTC))
+            steps[step] = _Saved(kept, datetime.now(UTC))
 
     def get_checkpoint(self, thread_id: str) -> Envelope | None:
         """Return a deep copy of the snapshot that was saved last."""
-        return _copied(next(iter(self._newest_first(thread_id)), None))
+        return _read(next(iter(self._newest_first(thread_id)), None))
 
     def list_threads(self) -> list[str]:
         """Return all thread ids, sorted."""
@@ -89,7 +89,7 @@ class InMemoryCheckpointer(AsyncTwins):
     def get_checkpoint_at(self, thread_id: str, step: int) -> Envelope | None:
         """Return a deep copy of the checkpoint of one step, the one saved last."""
         with self._guard:
-            return _copied(self._threads.get(thread_id, {}).get(step))
+            return _read(self._threads.get(thread_id, {}).get(step))
 
     def fork(self, thread_id: str, step: int, new_thread_id: str) -> None:
         """Copy one checkpoint into a new thread.
@@ -157,6 +157,6 @@ class InMemoryCheckpointer(AsyncTwins):
             return list(self._threads.get(thread_id, {}).values())[::-1]
 
 
-def _copied(saved: _Saved | None) -> Envelope | None:
+def _read(saved: _Saved | None) -> Envelope | None:
     # What is stored is never changed, so it can be copied outside the guard.
-    return None if saved is None else extract_checkpoint_payload(copy.deepcopy(saved.envelope))
+    return None if saved is None else extract_checkpoint_payload(copied(saved.envelope))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter, OrderedDict
 from typing import Any
 
 import pytest
 
 from jianmu.errors import CheckpointSaveError
 from jianmu.memory import InMemoryCheckpointer
+from jianmu.serialization import same
 
 
 def test_it_keeps_more_than_json() -> None:
@@ -40,3 +42,22 @@ def test_two_of_them_share_nothing() -> None:
     assert second.get_checkpoint("t") is None
     with first.lock("t"), second.lock("t"):
         pass
+
+
+def test_classes_are_kept() -> None:
+    """R17: what looks like a dict or a list is copied as what it is."""
+    checkpointer = InMemoryCheckpointer()
+    state: dict[str, Any] = {"counts": [Counter(a=1)], "pairs": OrderedDict(x=[1])}
+    checkpointer.save_checkpoint("t", 1, state)
+    state["counts"][0].update("b")
+    state["pairs"]["x"].append(2)
+    read = checkpointer.get_checkpoint("t")["state"]
+    assert same(read, {"counts": [Counter(a=1)], "pairs": OrderedDict(x=[1])})
+
+
+def test_what_contains_itself_is_refused() -> None:
+    """R18: it could not be stored anywhere else either."""
+    itself: list[Any] = []
+    itself.append({"again": itself})
+    with pytest.raises(CheckpointSaveError, match=r"thread 't', step 1: state\.a\[0\]\.again"):
+        InMemoryCheckpointer().save_checkpoint("t", 1, {"a": itself})

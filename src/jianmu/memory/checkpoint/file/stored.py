@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
-from jianmu.memory.checkpoint.envelope import comes_back, extract_checkpoint_payload, write_envelope
+from jianmu.memory.checkpoint.envelope import comes_back, copied, extract_checkpoint_payload, write_envelope
 from jianmu.memory.checkpoint.file.lines import read_backwards
 from jianmu.memory.checkpoint.file.names import full_stem_of, is_cut, stem_of, thread_of
 
@@ -63,7 +63,7 @@ class KnownState:
         new = value[len(known) :]
         if new and not comes_back(new):
             return False
-        self._lists[key] = known + _copied(new)
+        self._lists[key] = known + copied(new)
         return True
 
 
@@ -159,13 +159,6 @@ def thread_in(path: Path) -> str | None:
         if isinstance(whole, str):
             return thread_of(whole)
     return None
-
-
-def _copied(value: Any) -> Any:
-    """Copy dicts and lists; texts stay the same objects, which makes comparing fast."""
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in cast("dict[str, Any]", value).items()}
-    return [_copied(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _read_json(line: bytes) -> Any:
