@@ -73,6 +73,7 @@ class RunHost:
         self._wake = wake
         self._save = save
         self._drive = drive
+        self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[Any], Behaviour] = {}
         self._running_effects: dict[tuple[str, str], Behaviour] = {}
         self._waiting: dict[str, tuple[Behaviour, asyncio.Event]] = {}
@@ -100,7 +101,7 @@ class RunHost:
     def spawn(self, leaf: Behaviour, work: Work) -> asyncio.Task[Any]:
         """Start a leaf's task and own it."""
         with scope(node=self.path_of(leaf)):
-            task = asyncio.get_running_loop().create_task(work() if self._drive is None else self._drive(work))
+            task = self._loop.create_task(work() if self._drive is None else self._drive(work))
         self._tasks[task] = leaf
         task.add_done_callback(self._task_done)
         return task
@@ -165,12 +166,12 @@ class RunHost:
     # -- what the runner asks for -------------------------------------------------------------------------------
 
     def decide(self, request: ApprovalRequest | str, outcome: Outcome, **details: Any) -> Decision:
-        """Take a decision for an open request and let its leaf go on."""
+        """Take a decision for an open request and let its leaf go on; from any thread."""
         decision = self.desk.decide(request, outcome, **details)
         emit(ApprovalDecided(request_id=decision.request_id, decision=outcome, by=decision.by))
         waiting = self._waiting.get(decision.request_id)
         if waiting is not None:
-            waiting[1].set()
+            self._loop.call_soon_threadsafe(waiting[1].set)
         return decision
 
     def only_humans_can_help(self) -> bool:

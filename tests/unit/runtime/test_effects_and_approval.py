@@ -1,6 +1,7 @@
 """Effects that are done once, and humans that decide."""
 
 import asyncio
+import threading
 from typing import Annotated, Any
 
 import pytest
@@ -270,6 +271,19 @@ async def test_block_waits_in_the_process_and_the_decision_is_saved_before_the_l
     types = [event.type for event in sink.events]
     decided = types.index("approval.decided")
     assert "checkpoint.saved" in types[decided : types.index("run.finished")]
+
+
+async def test_a_decision_may_come_from_another_thread():
+    runner, _ = runner_for(gate())
+    task = asyncio.create_task(runner.run())
+    while not runner.pending_requests:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    thread = threading.Thread(target=lambda: runner.approve(runner.pending_requests[0], by="thread"))
+    thread.start()
+    assert await asyncio.wait_for(task, 5) == Status.SUCCESS
+    thread.join()
+    assert runner.state_manager.get("verdict")["by"] == "thread"
 
 
 async def test_a_decision_given_before_the_run_is_taken_at_its_start():
