@@ -59,7 +59,7 @@ class Honest(InMemoryCheckpointer):
 
     def stored(self, thread_id: str) -> list[Any]:
         """The envelopes of a thread as they are stored, the last saved first."""
-        return [saved.envelope for saved in self._newest_first(thread_id)]
+        return [saved.envelope for _, saved in self._newest_first(thread_id)]
 
 
 def _saved_type() -> Any:

@@ -103,6 +103,11 @@ def write_envelope(envelope: Envelope, *, state_is_json: bool = False) -> bytes:
     raise first_failure(envelope, _write_part) or SerializationError("envelope", "it can not be written as JSON")
 
 
+def is_json_dump(state_dump: Any) -> bool:
+    """Tell whether a state is a dump of the state manager: that tells its source, and is JSON data."""
+    return isinstance(getattr(state_dump, "source", None), str)
+
+
 def comes_back(value: Any) -> bool:
     """Tell whether a value comes back equal from JSON.
 

@@ -7,13 +7,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from jianmu.errors import CheckpointNotFoundError, CheckpointSaveError, ThreadLockedError
+import orjson
+
+from jianmu.errors import CheckpointNotFoundError, CheckpointSaveError, SerializationError, ThreadLockedError
 from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, PruneRule, ThreadLease
 from jianmu.memory.checkpoint.envelope import (
     copied,
     extract_checkpoint_payload,
     first_failure,
+    is_json_dump,
     make_checkpoint_envelope,
+    write_envelope,
 )
 
 if TYPE_CHECKING:
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Saved(NamedTuple):
-    envelope: Envelope
+    envelope: Envelope | bytes
     at: datetime
 
 
@@ -32,7 +36,8 @@ class InMemoryCheckpointer(AsyncTwins):
     """Keeps every checkpoint in this process; for tests and short sessions.
 
     What is saved and what is read are deep copies: nothing outside can change what is stored. Unlike the others it
-    keeps whatever can be copied, not only JSON data.
+    keeps whatever can be copied, not only JSON data. Dumps of a state manager, which are JSON data, are kept as bytes:
+    many thousands of small objects would slow down the whole process.
     """
 
     local: ClassVar[bool] = True
@@ -58,7 +63,7 @@ class InMemoryCheckpointer(AsyncTwins):
         """
         envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
         try:
-            kept = copied(envelope)
+            kept = _packed(envelope) if is_json_dump(state_dump) else copied(envelope)
         except Exception as error:
             where = first_failure(envelope, copied) or error
             raise CheckpointSaveError(str(where), thread_id=thread_id, step=step) from error
@@ -69,7 +74,7 @@ class InMemoryCheckpointer(AsyncTwins):
 
     def get_checkpoint(self, thread_id: str) -> Envelope | None:
         """Return a deep copy of the snapshot that was saved last."""
-        return _read(next(iter(self._newest_first(thread_id)), None))
+        return _read(next((saved for _, saved in self._newest_first(thread_id)), None))
 
     def list_threads(self) -> list[str]:
         """Return all thread ids, sorted."""
@@ -81,10 +86,11 @@ class InMemoryCheckpointer(AsyncTwins):
     ) -> list[CheckpointInfo]:
         """List a thread's checkpoints, the last saved first; a step that was saved again counts once."""
         infos = [
-            CheckpointInfo(thread_id=thread_id, step=saved.envelope["step"], created_at=saved.at)
-            for saved in self._newest_first(thread_id)
+            CheckpointInfo(thread_id=thread_id, step=step, created_at=saved.at)
+            for step, saved in self._newest_first(thread_id)
+            if before is None or step < before
         ]
-        return [info for info in infos if before is None or info.step < before][:limit]
+        return infos[:limit]
 
     def get_checkpoint_at(self, thread_id: str, step: int) -> Envelope | None:
         """Return a deep copy of the checkpoint of one step, the one saved last."""
@@ -129,8 +135,8 @@ class InMemoryCheckpointer(AsyncTwins):
         """
         rule = PruneRule(keep_last, older_than)
         with self._guard:
-            saved = self._newest_first(thread_id)
-            dropped = [one.envelope["step"] for index, one in enumerate(saved) if not rule.keeps(index, one.at)]
+            ordered = enumerate(self._newest_first(thread_id))
+            dropped = [step for index, (step, saved) in ordered if not rule.keeps(index, saved.at)]
             for step in dropped:
                 del self._threads[thread_id][step]
         return len(dropped)
@@ -152,11 +158,21 @@ class InMemoryCheckpointer(AsyncTwins):
         finally:
             self._locked.discard(thread_id)
 
-    def _newest_first(self, thread_id: str) -> list[_Saved]:
+    def _newest_first(self, thread_id: str) -> list[tuple[int, _Saved]]:
         with self._guard:
-            return list(self._threads.get(thread_id, {}).values())[::-1]
+            return list(self._threads.get(thread_id, {}).items())[::-1]
+
+
+def _packed(envelope: Envelope) -> Envelope | bytes:
+    try:
+        return write_envelope(envelope, state_is_json=True)
+    except SerializationError:
+        return copied(envelope)  # tree or metadata hold something else
 
 
 def _read(saved: _Saved | None) -> Envelope | None:
+    if saved is None:
+        return None
     # What is stored is never changed, so it can be copied outside the guard.
-    return None if saved is None else extract_checkpoint_payload(copied(saved.envelope))
+    stored = saved.envelope
+    return extract_checkpoint_payload(orjson.loads(stored) if isinstance(stored, bytes) else copied(stored))

@@ -7,10 +7,12 @@ from collections import Counter, OrderedDict
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from jianmu.errors import CheckpointSaveError
-from jianmu.memory import InMemoryCheckpointer
+from jianmu.memory import InMemoryCheckpointer, make_checkpoint_envelope
 from jianmu.serialization import same
+from jianmu.state import StateManager
 
 
 def test_it_keeps_more_than_json() -> None:
@@ -61,3 +63,23 @@ def test_what_contains_itself_is_refused() -> None:
     itself.append({"again": itself})
     with pytest.raises(CheckpointSaveError, match=r"thread 't', step 1: state\.a\[0\]\.again"):
         InMemoryCheckpointer().save_checkpoint("t", 1, {"a": itself})
+
+
+def test_dumps_of_a_state_manager_come_back_equal() -> None:
+    """R17 R44: whatever stands beside them."""
+
+    class Chat(BaseModel):
+        messages: list[str] = []
+        tags: set[str] = set()
+
+    manager = StateManager(Chat)
+    manager.initialize({"messages": ["木"], "tags": {"x"}})
+    checkpointer = InMemoryCheckpointer()
+    for step, metadata in enumerate(({"k": [1]}, {"k": (1, 2)}, {"k": {1}})):
+        dump = manager.dump_checkpoint()
+        checkpointer.save_checkpoint("t", step, dump, {"root": "RUNNING"}, metadata)
+        manager.update(messages=["木", str(step)])
+        read = checkpointer.get_checkpoint("t")
+        assert same(read, make_checkpoint_envelope(step, dump, {"root": "RUNNING"}, metadata))
+        read["state"]["messages"].append("changed")
+        assert same(checkpointer.get_checkpoint_at("t", step)["state"], dict(dump))

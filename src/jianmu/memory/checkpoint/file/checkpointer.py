@@ -19,7 +19,7 @@ from jianmu.errors import (
     ThreadLockedError,
 )
 from jianmu.memory.checkpoint.capabilities import AsyncTwins, CheckpointInfo, PruneRule
-from jianmu.memory.checkpoint.envelope import make_checkpoint_envelope
+from jianmu.memory.checkpoint.envelope import is_json_dump, make_checkpoint_envelope
 from jianmu.memory.checkpoint.file.leases import FileLeases, LeaseFiles, unlocked
 from jianmu.memory.checkpoint.file.lines import LineFile, make_folder
 from jianmu.memory.checkpoint.file.names import stem_of
@@ -118,8 +118,7 @@ class FileCheckpointer(AsyncTwins):
             StaleWriterError: the lock under which this was saved was lost.
         """
         envelope = make_checkpoint_envelope(step, state_dump, tree_state, runtime_metadata)
-        # A dump of the state manager tells its source; its values are JSON data already.
-        is_json = isinstance(getattr(state_dump, "source", None), str)
+        is_json = is_json_dump(state_dump)
         with self._saving(thread_id, step):
             file, known, lease = self._kept_of(thread_id)
             line = write_line(thread_id, envelope, state_is_json=is_json or known.comes_back(envelope["state"]))
