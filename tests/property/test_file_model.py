@@ -126,7 +126,7 @@ class Files(RuleBasedStateMachine):
                     )
 
 
-@pytest.mark.parametrize("examples", [25, pytest.param(500, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("examples", [15, pytest.param(500, marks=pytest.mark.proof)])
 def test_files_agree_with_memory(examples: int) -> None:
     """R7 R12 R13 R14 R18: after any sequence of saves, forks, prunes, crashes and restarts."""
     run_state_machine_as_test(Files, settings=settings(max_examples=examples, stateful_step_count=30, deadline=None))

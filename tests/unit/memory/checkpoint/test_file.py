@@ -367,6 +367,27 @@ def test_a_lock_stands_beside_the_file_and_goes_with_the_thread(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_deleted_thread_leaves_no_draft(tmp_path: Path) -> None:
+    """R16: what a writer that was killed while it made a file shorter left behind goes too."""
+    checkpointer = FileCheckpointer(tmp_path)
+    checkpointer.save_checkpoint("t", 1, {})
+    (tmp_path / ".t.jsonl.draft").write_text("a part")
+    assert checkpointer.delete_thread("t")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_foreign_checkpoint_is_forked_whole_or_not_at_all(tmp_path: Path) -> None:
+    """R18: what another program wrote and JSON can not hold is refused, with its path."""
+    (tmp_path / "t.jsonl").write_text('{"step": 1, "state": {"a": [NaN]}, "later": 5}\n')
+    checkpointer = FileCheckpointer(tmp_path)
+    with pytest.raises(CheckpointSaveError, match=r"thread 'new', step 1: state\.a\[0\]"):
+        checkpointer.fork("t", 1, "new")
+    assert checkpointer.list_threads() == ["t"]
+    (tmp_path / "t.jsonl").write_text('{"step": 1, "state": {"a": [1]}, "later": 5}\n')
+    checkpointer.fork("t", 1, "new")
+    assert checkpointer.get_checkpoint("new")["later"] == 5
+
+
 def test_a_lock_names_its_holder(tmp_path: Path) -> None:
     """R15: the error says which process to wait for or to stop."""
     with FileCheckpointer(tmp_path).lock("t"), pytest.raises(ThreadLockedError, match=rf"'t'.*process {os.getpid()}\b"):

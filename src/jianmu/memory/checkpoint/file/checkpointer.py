@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -185,13 +186,15 @@ class FileCheckpointer(AsyncTwins):
         envelope = self.get_checkpoint_at(thread_id, step)
         if envelope is None:
             raise CheckpointNotFoundError("there is no such checkpoint to fork from", thread_id=thread_id, step=step)
-        line = write_line(new_thread_id, envelope, state_is_json=True)
-        file, _, lease = self._kept_of(new_thread_id)
-        with self._saving(new_thread_id, step), file:
-            self._leases.check(new_thread_id, lease)
-            if next(read_checkpoints(file.path), None) is not None:
-                raise CheckpointSaveError("it has checkpoints already; fork into a new thread", thread_id=new_thread_id)
-            file.append(line)
+        with self._saving(new_thread_id, step):
+            file, _, lease = self._kept_of(new_thread_id)
+            line = write_line(new_thread_id, envelope, state_is_json=False)
+            with file:
+                self._leases.check(new_thread_id, lease)
+                if next(read_checkpoints(file.path), None) is not None:
+                    message = "it has checkpoints already; fork into a new thread"
+                    raise CheckpointSaveError(message, thread_id=new_thread_id)
+                file.append(line)
 
     def delete_thread(self, thread_id: str) -> bool:
         """Delete every checkpoint of a thread; return True if there was something to delete.
@@ -322,7 +325,7 @@ class FileCheckpointer(AsyncTwins):
 def _shorten(file: LineFile, keep_last: int) -> None:
     """Keep the last checkpoints only. What was saved is saved: a failure here waits for the next save."""
     try:
-        kept, _ = choose(read_checkpoints(file.path), PruneRule(keep_last, None))
+        kept, _ = choose(islice(read_checkpoints(file.path), keep_last), PruneRule(keep_last, None))
         file.keep(kept)
     except OSError:
         _log.warning("could not shorten %s", file.path, exc_info=True)

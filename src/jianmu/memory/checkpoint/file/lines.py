@@ -69,6 +69,7 @@ class LineFile:
         try:
             self._lock_current()
         except BaseException:
+            self._close()  # which gives the lock back too
             self._turn.release()
             raise
         return self
@@ -132,7 +133,7 @@ class LineFile:
         Args:
             lines: where each begins and how many bytes it has, without its line break.
         """
-        draft = self.path.with_name(f".{self.path.name}.draft")
+        draft = self._draft
         fd = os.open(draft, _FLAGS | os.O_TRUNC, os.fstat(self._fd).st_mode & 0o777)
         try:
             _lock(fd)  # nobody can take a turn on the new file before this one is over
@@ -152,8 +153,9 @@ class LineFile:
             self._folder_synced = True
 
     def remove(self) -> None:
-        """Delete the file."""
+        """Delete the file, and what a writer that was killed may have left of a shorter one."""
         self.path.unlink(missing_ok=True)
+        self._draft.unlink(missing_ok=True)
         self._close()
         if self._fsync:
             sync_folder(self.path.parent)
@@ -169,13 +171,14 @@ class LineFile:
                 found = os.stat(self._name)  # noqa: PTH116
             except FileNotFoundError:
                 found = None
-            except OSError:
-                self._close()
-                raise
             if found is not None and (found.st_dev, found.st_ino) == self._identity:
                 self._size = found.st_size
                 return
             self._close()  # somebody replaced or deleted it
+
+    @property
+    def _draft(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.draft")
 
     def _adopt(self, fd: int) -> None:
         found = os.fstat(fd)
