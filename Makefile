@@ -43,9 +43,9 @@ clean:                                     ## remove what the other targets made
 	touch $@
 
 .venv/.demo: .venv/.uv pyproject.toml requirements/constraints.txt
-	$(UV) --group demo --editable .
+	$(UV) --group demo --editable '.[openai]'
 	touch $@
 
 .venv/.dev: .venv/.uv pyproject.toml requirements/constraints.txt
-	$(UV) --group dev --editable .
+	$(UV) --group dev --editable '.[all,testing]'
 	touch $@ .venv/.demo

@@ -71,7 +71,9 @@ def runner_for(root: Any, **options: Any) -> tuple[ReactiveRunner, ListSink]:
 
 async def crash_when(event: asyncio.Event, root: Any, checkpointer: Any) -> None:
     task = asyncio.create_task(runner_for(root)[0].run(checkpointer=checkpointer, thread_id="t"))
-    await event.wait()
+    reached = asyncio.create_task(event.wait())
+    await asyncio.wait([reached, task], return_when=asyncio.FIRST_COMPLETED)
+    reached.cancel()
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

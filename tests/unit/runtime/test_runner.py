@@ -83,11 +83,20 @@ def chain(*names: str) -> Sequence:
     return Sequence("root", memory=True, children=[Write(name) for name in names])
 
 
+async def reached(event: asyncio.Event, task: asyncio.Task[Any]) -> None:
+    """Wait for an event, or for the task that should bring it about to fail."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if task.done():
+        task.result()
+
+
 async def interrupted(checkpointer: Any, tree: Behaviour, stuck: Stuck, thread_id: str = "t") -> ReactiveRunner:
     """Run a tree until a leaf is stuck, then cancel the run, as a crash would leave it."""
     runner, _ = make(tree)
     task = asyncio.create_task(runner.run(checkpointer=checkpointer, thread_id=thread_id))
-    await stuck.started.wait()
+    await reached(stuck.started, task)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -267,7 +276,7 @@ async def test_stop_ends_the_run_after_the_tick_and_it_can_be_resumed():
     checkpointer, stuck = InMemoryCheckpointer(), Stuck()
     runner, _ = make(Sequence("root", True, [Write("a"), stuck]))
     task = asyncio.create_task(runner.run(checkpointer=checkpointer, thread_id="t"))
-    await stuck.started.wait()
+    await reached(stuck.started, task)
     runner.stop()
     result = await task
     assert (result.status, result.suspended) == (Status.RUNNING, False)
@@ -400,7 +409,7 @@ class TestMisuse:
         stuck = Stuck()
         tree = Sequence("root", True, [stuck])
         task = asyncio.create_task(make(tree)[0].run())
-        await stuck.started.wait()
+        await reached(stuck.started, task)
         with pytest.raises(TreeInUseError, match="'root'"):
             await make(tree)[0].run()
         task.cancel()
@@ -450,7 +459,7 @@ class TestMisuse:
     async def test_two_runners_on_one_thread(self):
         checkpointer, stuck = InMemoryCheckpointer(), Stuck()
         task = asyncio.create_task(make(stuck)[0].run(checkpointer=checkpointer, thread_id="t"))
-        await stuck.started.wait()
+        await reached(stuck.started, task)
         with pytest.raises(ThreadLockedError, match="'t'"):
             await make(chain("a"))[0].run(checkpointer=checkpointer, thread_id="t")
         task.cancel()
@@ -512,7 +521,7 @@ async def test_an_exit_save_is_made_also_when_the_run_is_cancelled():
     checkpointer, stuck = InMemoryCheckpointer(), Stuck()
     runner, _ = make(Sequence("root", True, [Write("a"), stuck]))
     task = asyncio.create_task(runner.run(checkpointer=checkpointer, thread_id="t", durability="exit"))
-    await stuck.started.wait()
+    await reached(stuck.started, task)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
