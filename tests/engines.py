@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from typing import Any
+
+from jianmu import memory
 
 
 class Engine:
@@ -35,8 +36,7 @@ class Engine:
     def open(self, **options: Any) -> Any:
         """Open one more checkpointer on the same data."""
         kind = {"sqlite": "SqliteCheckpointer", "postgres": "PostgresCheckpointer", "redis": "RedisCheckpointer"}
-        module = import_module(f"jianmu.memory.checkpoint.{self.name}")
-        checkpointer = getattr(module, kind[self.name])(self.where, **self.options, **options)
+        checkpointer = getattr(memory, kind[self.name])(self.where, **self.options, **options)
         self._opened.append(checkpointer)
         return checkpointer
 

@@ -188,7 +188,7 @@ class KeyframeRule:
     """Decides whether a save stores a patch or a whole envelope.
 
     Args:
-        every: a keyframe every this many saves; None lets a chain grow until reading its patches costs as much as
+        every: a keyframe every this many saves; None lets a chain grow until reading its patches costs half as much as
             reading its keyframe, so that what a growing thread stores stays proportional to what was said in it.
     """
 
@@ -311,7 +311,7 @@ def _picture_of(bodies: Sequence[bytes]) -> Picture | None:
 
 def _too_long(chain: Chain, patch: bytes) -> bool:
     reading_patches = chain.patch_bytes + _ROW_COST * chain.patches
-    return len(patch) * 2 > chain.keyframe_bytes or reading_patches > max(_CHAIN_COST, chain.keyframe_bytes)
+    return len(patch) * 2 > chain.keyframe_bytes or reading_patches > max(_CHAIN_COST, chain.keyframe_bytes // 2)
 
 
 def _token(value: Any, depth: int) -> Token:

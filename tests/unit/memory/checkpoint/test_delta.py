@@ -145,7 +145,7 @@ def test_a_patch_of_more_than_half_a_keyframe_is_stored_as_a_keyframe() -> None:
 
 
 def test_chains_stay_short_enough_to_read() -> None:
-    """Reading patches never costs more than reading their keyframe, with some room for small threads."""
+    """Reading patches costs half of reading their keyframe at most, with some room for small threads."""
     thread = Thread(None)
     state: dict[str, Any] = {"log": [], "count": 0, "ballast": "x" * 1000}
     longest = 0
