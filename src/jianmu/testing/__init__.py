@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jianmu._lazy import lazy_face
 
 if TYPE_CHECKING:
-    from jianmu.testing.checkpointers import HOSTILE_THREAD_IDS, CheckpointerContract
+    from jianmu.testing.checkpointers import HOSTILE_THREAD_IDS, CheckpointerContract, checkpointer_contract
     from jianmu.testing.crash import CrashReport, OutsideWorld, SimulatedCrash, crash_everywhere
     from jianmu.testing.long_term import LongTermMemoryContract
     from jianmu.testing.models import FunctionModel, ScriptedModel, ScriptedOpenAIServer
@@ -35,6 +35,7 @@ __all__ = [
     "ToolContract",
     "TracedTree",
     "build",
+    "checkpointer_contract",
     "crash_everywhere",
     "fake_clock",
     "random_recipe",
@@ -55,6 +56,7 @@ _HOMES = {
     "ToolContract": "jianmu.testing.tools",
     "TracedTree": _TREES,
     "build": _TREES,
+    "checkpointer_contract": "jianmu.testing.checkpointers",
     "crash_everywhere": _CRASH,
     "fake_clock": _TREES,
     "random_recipe": _TREES,
