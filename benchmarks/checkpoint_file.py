@@ -1,7 +1,7 @@
 """What does a checkpoint in a file cost, in a chat of 300 ticks?
 
 The chat, the peers' driver and the columns are those of ``checkpoint_engines.py``. *a plain dict* is a state that no
-`StateManager` dumped: what is new in it is looked through before it is written. All contenders run in turns, three
+`StateManager` dumped: what is new in it is looked through before it is written. All contenders run in turns, seven
 times each, and the quickest run of each counts: what else the machine does meanwhile then matters less. *times
 SqliteSaver* is the ratio of the saves per second. A second question: does loading take longer when the file is longer?
 
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few seconds, for the tests")
     quick = parser.parse_args().quick
-    rounds, ticks, many = (1, 60, 300) if quick else (3, 300, 100_000)
+    rounds, ticks, many = (1, 60, 300) if quick else (7, 300, 100_000)
     with tempfile.TemporaryDirectory() as name:
         results = best_of(rounds, ticks, Path(name))
         print("| | ticks | saves/s | p50 | p99 | last / 30th | load | bytes | times SqliteSaver |")
