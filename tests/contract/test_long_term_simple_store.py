@@ -1,4 +1,4 @@
-"""SimpleStore keeps the contract of long-term memory."""
+"""SimpleStore keeps the contract of long-term memory (R30)."""
 
 from __future__ import annotations
 
