@@ -160,7 +160,7 @@ def test_demoting_running_leaves_first_makes_restored_trees_diverge(monkeypatch)
     assert pointers_lost > 5
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(recipes(), recipes(), st.integers(0, TICKS - 1))
 def test_a_changed_tree_is_restored_without_error_and_goes_on(recipe, other, cut):
     """R27: AUTO keeps what fits, never leaves a RUNNING node under one that is not, and the tree ticks on."""

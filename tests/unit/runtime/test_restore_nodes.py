@@ -110,6 +110,28 @@ def test_strict_names_the_difference_and_auto_reports_it():
         )
 
 
+def test_a_blackboard_variable_that_the_saved_tree_did_not_know_is_left_alone():
+    """R27: what a new node has set up stays."""
+    Blackboard.clear()
+    stored = snapshot(behaviours.SetBlackboardVariable("set", "alpha", 1, overwrite=True))
+    Blackboard.clear()
+    changed = behaviours.CheckBlackboardVariableExists("look", "beta")
+    Blackboard.storage["/beta"] = 2
+    restore(changed, stored)
+    assert Blackboard.storage["/beta"] == 2
+    Blackboard.clear()
+
+
+def test_a_blackboard_variable_that_was_not_set_is_not_set_after_a_restore():
+    Blackboard.clear()
+    stored = snapshot(behaviours.CheckBlackboardVariableExists("look", "alpha"))
+    Blackboard.storage["/alpha"] = "of another run"
+    fresh = behaviours.CheckBlackboardVariableExists("look", "alpha")
+    restore(fresh, stored)
+    assert "/alpha" not in Blackboard.storage
+    Blackboard.clear()
+
+
 def test_a_node_of_another_class_starts_afresh():
     stored = snapshot(Sequence("root", True, [behaviours.Success("a"), behaviours.Running("b")]))
     report = restore(Sequence("root", True, [behaviours.Success("a"), behaviours.Dummy("b")]), stored)

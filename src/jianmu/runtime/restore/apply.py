@@ -18,7 +18,7 @@ from jianmu.runtime.restore.codecs import unpack
 from jianmu.runtime.restore.paths import kind_of
 from jianmu.runtime.restore.policy import RestorePolicy
 from jianmu.runtime.restore.report import RestoreReport
-from jianmu.runtime.restore.snapshot import FORMAT
+from jianmu.runtime.restore.snapshot import FORMAT, NOT_SET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -158,15 +158,14 @@ class TreeRestorer:
             record.codec.load(node, data["codec"])
 
     def _restore_blackboard(self) -> None:
-        board: Mapping[str, Any] | None = self._exact.get("blackboard")
-        if board is None:
-            return
-        lost = {name.removeprefix("blackboard ") for name in self._exact.get("unkept", ())}
+        board: Mapping[str, Any] = self._exact.get("blackboard", {})
         for key in self._recorder.keys:
-            if key in board:
-                Blackboard.storage[key] = unpack(board[key])
-            elif key not in lost:
+            if key not in board:
+                continue  # the saved tree did not know it, or could not keep it
+            if board[key] == NOT_SET:
                 Blackboard.storage.pop(key, None)
+            else:
+                Blackboard.storage[key] = unpack(board[key])
 
     def _check(self, node: Behaviour, *, parent_runs: bool) -> None:
         """Stop what can not go on: no RUNNING node under one that is not, no composite without its child."""

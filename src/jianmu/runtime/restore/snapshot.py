@@ -25,6 +25,9 @@ _STRUCTURE = frozenset(
         "blackbox_level", "current_child", "decorated", "update",
     }
 )  # fmt: skip
+NOT_SET = {"$not_set": True}
+"""Stands for a blackboard variable that a tree knows and nobody has set."""
+
 _UNENCODED: Any = object()
 _ABSENT: Any = object()
 
@@ -153,11 +156,11 @@ class TreeRecorder:
     def _blackboard(self, unkept: list[str]) -> dict[str, Any]:
         board: dict[str, Any] = {}
         for key in self.keys:
-            if key in Blackboard.storage:
-                try:
-                    board[key] = pack(Blackboard.storage[key], f"blackboard {key}")
-                except SerializationError:
-                    unkept.append(f"blackboard {key}")
+            try:
+                stored = key in Blackboard.storage
+                board[key] = pack(Blackboard.storage[key], f"blackboard {key}") if stored else NOT_SET
+            except SerializationError:
+                unkept.append(f"blackboard {key}")
         return board
 
 
